@@ -1,0 +1,145 @@
+"""The captures of replication: which server, which options, which sections of the workload."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import truth, workload
+from .servers import Server, running
+from .sniff import ethernet_sized_segments, sniffing
+from .wire import Client, Replication
+from .workload import Run, Section
+
+SLOT = "captured"
+TRUTH_SLOT = "truth"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One capture: a server of a major, the options of START_REPLICATION, and what is changed."""
+
+    about: str
+    major: str
+    options: dict[str, str]
+    sections: tuple[Section, ...]
+    """run before the walsender starts"""
+    live: tuple[Section, ...] = ()
+    """run while it streams"""
+    port: int = 0
+    host: str = "127.0.0.1"
+    interface: str = "lo"
+    tcpdump: tuple[str, ...] = ()
+    ethernet: bool = False
+    client_encoding: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+W = workload
+COMMON = (W.basics, W.types, W.partitions, W.savepoints, W.origin, W.ddl)
+PUBS = "pub,pub_root"
+
+RECIPES: dict[str, Recipe] = {
+    "pg18-proto4": Recipe(
+        "protocol 4 with streaming parallel and two-phase; segments of 1448 bytes",
+        "18",
+        {"proto_version": "4", "publication_names": PUBS, "messages": "true",
+         "streaming": "parallel", "two_phase": "on"},
+        (*COMMON, W.messages, W.truncates, W.streams),
+        (W.two_phase, W.streamed_two_phase, W.streamed_aborts),
+        port=5432,
+        ethernet=True,
+    ),
+}  # fmt: skip
+
+
+def option_list(options: dict[str, str]) -> str:
+    """Options as START_REPLICATION takes them."""
+    return ", ".join(f"\"{k}\" '{v}'" for k, v in options.items())
+
+
+def _create_slots(server: Server, admin: Client, options: dict[str, str]) -> None:
+    two_phase = options.get("two_phase") in ("on", "true")
+    extra = ", false, true" if two_phase else ""
+    for slot in (SLOT, TRUTH_SLOT):
+        admin.query(f"SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput'{extra})")
+
+
+def record(name: str, out: Path, cache: Path, attempts: int = 4) -> None:
+    """Record one capture, its truth and its description into ``out``; retry until they agree."""
+    recipe = RECIPES[name]
+    for attempt in range(1, attempts + 1):
+        try:
+            with contextlib.ExitStack() as stack:
+                if recipe.ethernet:
+                    stack.enter_context(ethernet_sized_segments())
+                _record(name, recipe, out, cache)
+            return
+        except truth.Mismatch as error:
+            print(f"{name}: attempt {attempt}: {error}", file=sys.stderr)
+            if attempt == attempts:
+                raise
+
+
+def _record(name: str, recipe: Recipe, out: Path, cache: Path) -> None:
+    path = out / f"{name}.pcap"
+    with running(recipe.major, cache, recipe.settings, recipe.port) as server:
+        peeks: list[list[truth.Row]] = []
+        admin = server.connect()
+
+        def peek_now() -> None:
+            peeks.append(truth.peek(admin, TRUTH_SLOT, recipe.options))
+
+        run = Run(server, SLOT, peek_now)
+        workload.setup(run)
+        _create_slots(server, admin, recipe.options)
+        run.snapshot()
+        for section in recipe.sections:
+            section(run)
+        with sniffing(path, server.port, *recipe.tcpdump, interface=recipe.interface):
+            parameters = {"user": "postgres", "database": "postgres", "replication": "database",
+                          "application_name": f"record {name}"}  # fmt: skip
+            if recipe.client_encoding:
+                parameters["client_encoding"] = recipe.client_encoding
+            client = Client(recipe.host, server.port, parameters)
+            client.query("IDENTIFY_SYSTEM")
+            command = f"START_REPLICATION SLOT {SLOT} LOGICAL 0/0 ({option_list(recipe.options)})"
+            stream = Replication(client, command)
+            run.live = True
+            run.sync()
+            for section in recipe.live:
+                section(run)
+                run.sync()
+            stream.hot_standby_feedback()
+            time.sleep(0.3)
+            wire = stream.finish()
+            client.close()
+        final = truth.peek(admin, TRUTH_SLOT, recipe.options)
+        rows, sources = truth.compare(wire, final, peeks)
+        run.snapshot()
+        data = [m for _, _, m in wire]
+        description = {
+            "about": recipe.about,
+            "recorded_by": f"python captures/record.py {name}",
+            "server_version": admin.value("SHOW server_version"),
+            "port": server.port,
+            "options": recipe.options,
+            "client_encoding": recipe.client_encoding or "UTF8",
+            "sections": {s.__name__: s.__doc__ for s in recipe.sections + recipe.live},
+            "xlogdata": len(wire),
+            "truth_sources": dict(sources),
+            **truth.contents(data),
+            "relations": run.snapshots,
+            "types": truth.custom_types(admin),
+            "tables": truth.final_tables(admin),
+        }
+        run.close()
+        admin.close()
+    truth.write_truth(out / f"{name}.truth.jsonl.gz", rows)
+    text = json.dumps(description, ensure_ascii=False, indent=1)
+    (out / f"{name}.json").write_text(text + "\n")
+    print(f"{name}: {len(wire)} messages equal the server's own list {dict(sources)}")
