@@ -1,0 +1,232 @@
+"""The command line: one short function a sub-command; what they do stands in the modules they call.
+
+Nothing here imports scapy or textual; each command imports what it needs when it runs, so that
+``pgdissect list --help`` starts at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import click
+
+from .errors import UsageProblem, UserError
+from .session import Assumptions
+
+RELEASES = click.IntRange(10, 19)
+
+
+class Verbs(click.Group):
+    """A group whose first word may be a capture: then ``open`` is meant."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and not args[0].startswith("--"):
+            args = ["open", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="pgdissect", prog_name="pgdissect")
+def pgdissect() -> None:
+    """Shows what PostgreSQL said on the wire, down to every byte of logical replication.
+
+    `pgdissect CAPTURE...` opens captures in the terminal; the verbs below print or export them.
+    """
+
+
+def _captures(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The arguments and options of every verb that reads captures."""
+    for decorate in reversed(
+        (
+            click.argument("captures", nargs=-1, required=True, metavar="CAPTURE..."),
+            click.option("--port", "ports", type=click.IntRange(1, 65535), multiple=True,
+                         help="This is a PostgreSQL server's port (repeatable)."),
+            click.option("--keylog", metavar="FILE", help="NSS key log that decrypts TLS."),
+            click.option("--pg", type=RELEASES, help="Assume this server release (10 to 19)."),
+            click.option("--proto-version", type=click.IntRange(1, 4),
+                         help="Assume this pgoutput protocol version."),
+            click.option("--streaming", type=click.Choice(["on", "off", "parallel"]),
+                         help="Assume this streaming option."),
+            click.option("--show-secrets", is_flag=True,
+                         help="Show passwords, proofs, tokens and cancel keys."),
+            click.option("--strict", is_flag=True,
+                         help="Exit with 3 when something is wrong with severity error."),
+        )
+    ):  # fmt: skip
+        function = decorate(function)
+    return function
+
+
+def _options(given: dict[str, Any]) -> Any:
+    """Take the options of `_captures` out of a command's arguments."""
+    from .index import Options
+
+    return Options(
+        Assumptions(
+            release=given.pop("pg") or 0,
+            proto_version=given.pop("proto_version") or 0,
+            streaming=given.pop("streaming") or "",
+            ports=tuple(given.pop("ports")),
+        ),
+        keylog=given.pop("keylog") or "",
+        show_secrets=given.pop("show_secrets"),
+    )
+
+
+def _finish(capture: Any, strict: bool) -> None:
+    from .report import closing_words
+
+    for line in closing_words(capture):
+        click.echo(line, err=True)
+    if strict and capture.has_errors():
+        sys.exit(3)
+
+
+@pgdissect.command("open")
+@_captures
+def open_(captures: tuple[str, ...], strict: bool, **given: Any) -> None:
+    """Open captures in the terminal user interface."""
+    from . import index
+
+    options = _options(given)
+    index.check_readable(captures)
+    from tui import run
+
+    run(list(captures), options)
+
+
+@pgdissect.command("list")
+@_captures
+@click.option("--filter", "expression", metavar="EXPR", help="Only messages that match.")
+@click.option("--limit", type=click.IntRange(0), help="Stop after this many lines.")
+def list_(captures: tuple[str, ...], expression: str | None, limit: int | None, strict: bool,
+          **given: Any) -> None:  # fmt: skip
+    """Print one line a message."""
+    from .index import open_capture
+    from .report import write_list
+
+    with open_capture(captures, _options(given)) as capture:
+        write_list(capture, sys.stdout, expression, limit)
+        _finish(capture, strict)
+
+
+@pgdissect.command()
+@_captures
+@click.option("--number", type=click.IntRange(1), required=True, help="The message's number.")
+@click.option("--json", "as_json", is_flag=True, help="Machine output.")
+def show(captures: tuple[str, ...], number: int, as_json: bool, strict: bool, **given: Any) -> None:
+    """Print one message with every field."""
+    from .index import open_capture
+    from .report import write_message
+
+    with open_capture(captures, _options(given)) as capture:
+        write_message(capture, number, sys.stdout, as_json)
+        _finish(capture, strict)
+
+
+@pgdissect.command()
+@_captures
+@click.option("--format", "form", required=True,
+              type=click.Choice(["ndjson", "csv", "parquet", "sql", "pcap"]))
+@click.option("--output", metavar="FILE", help="Write there instead of standard output.")
+@click.option("--filter", "expression", metavar="EXPR", help="Only messages that match.")
+@click.option("--fields", is_flag=True, help="ndjson: with every field.")
+@click.option("--payload", is_flag=True, help="ndjson: with the innermost layer's bytes as hex.")
+def export(captures: tuple[str, ...], form: str, output: str | None, expression: str | None,
+           fields: bool, payload: bool, strict: bool, **given: Any) -> None:  # fmt: skip
+    """Write messages in a format for other programs."""
+    from .export import write_export
+    from .index import open_capture
+
+    with open_capture(captures, _options(given)) as capture:
+        write_export(capture, form, output, expression, fields=fields, payload=payload)
+        _finish(capture, strict)
+
+
+@pgdissect.command()
+@_captures
+@click.option("--json", "as_json", is_flag=True, help="Machine output.")
+def stats(captures: tuple[str, ...], as_json: bool, strict: bool, **given: Any) -> None:
+    """Count what captures hold: messages, bytes, kinds, relations, findings."""
+    from .index import open_capture
+    from .stats import write_stats
+
+    with open_capture(captures, _options(given)) as capture:
+        write_stats(capture, sys.stdout, as_json)
+        _finish(capture, strict)
+
+
+@pgdissect.command()
+@click.argument("message", required=False)
+@click.option("--pg", type=int, default=18, show_default=True, help="Server release, 10 to 19.")
+@click.option("--history", is_flag=True, help="The message over all releases.")
+@click.option("--json", "as_json", is_flag=True, help="Machine output.")
+def explain(message: str | None, pg: int, history: bool, as_json: bool) -> None:
+    """Print the definition of a message; without MESSAGE, of all of them."""
+    from .reference import write_explain
+
+    write_explain(sys.stdout, message, pg, history=history, as_json=as_json)
+
+
+@pgdissect.command()
+@click.argument("words", nargs=-1, metavar="MESSAGE OLD NEW")
+@click.option("--all", "everything", is_flag=True, help="All messages: compare --all OLD NEW.")
+@click.option("--json", "as_json", is_flag=True, help="Machine output.")
+def compare(words: tuple[str, ...], everything: bool, as_json: bool) -> None:
+    """Compare a message's definition in two releases."""
+    from .reference import write_compare
+
+    wanted = 2 if everything else 3
+    if len(words) != wanted or not all(w.isdigit() for w in words[-2:]):
+        raise click.UsageError("say MESSAGE OLD NEW, for example: compare 'Stream Abort' 15 16")
+    name = None if everything else words[0]
+    write_compare(sys.stdout, name, int(words[-2]), int(words[-1]), as_json=as_json)
+
+
+@pgdissect.command("hex")
+@click.argument("data", required=False, metavar="[HEX | -]")
+@click.option("--layer", default="pgoutput", show_default=True,
+              type=click.Choice(["pgoutput", "replication", "frontend", "backend"]))
+@click.option("--pg", type=RELEASES, default=18, show_default=True)
+@click.option("--proto-version", type=click.IntRange(1, 4), help="pgoutput protocol version.")
+@click.option("--in-stream", is_flag=True, help="Between Stream Start and Stream Stop.")
+@click.option("--parallel", is_flag=True, help="With streaming 'parallel'.")
+@click.option("--direction", type=click.Choice(["F", "B"]), help="Who sent it (replication layer).")
+@click.option("--show-secrets", is_flag=True, help="Show passwords, proofs, tokens, cancel keys.")
+@click.option("--json", "as_json", is_flag=True, help="Machine output.")
+def hex_(data: str | None, as_json: bool, **given: Any) -> None:
+    """Dissect bytes given as hex, on the command line or standard input."""
+    from .workbench import write_hex
+
+    write_hex(sys.stdout, sys.stdin, data, as_json=as_json, **given)
+
+
+def main(args: list[str] | None = None) -> NoReturn:
+    """The entry point: runs a command and turns problems into one line and an exit code."""
+    try:
+        code = pgdissect.main(args, standalone_mode=False) or 0
+        sys.stdout.flush()
+    except click.exceptions.Abort:
+        code = 130
+    except click.ClickException as problem:
+        problem.show()
+        code = problem.exit_code
+    except UsageProblem as problem:
+        click.echo(f"pgdissect: {problem}", err=True)
+        code = 2
+    except UserError as problem:
+        click.echo(f"pgdissect: {problem}", err=True)
+        code = 1
+    except BrokenPipeError:
+        _silence()
+        code = 0
+    sys.exit(code)
+
+
+def _silence() -> None:
+    """The reader of the pipe went away: write the rest nowhere, so that exit stays quiet too."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,15 @@
+"""Problems that end a command with one line; what a capture holds never raises these."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """The input could not be read at all: exit code 1. The text says why and what to try."""
+
+
+class CaptureError(UserError):
+    """A capture file could not be opened or is not a capture."""
+
+
+class UsageProblem(Exception):
+    """The command cannot be carried out as asked: exit code 2. The text says what to write."""
