@@ -23,7 +23,8 @@ FIRST_RELEASE = 10
 LAST_RELEASE = 19
 """The newest release whose formats the catalogue declares."""
 
-_NOTHING: Mapping[int, str] = MappingProxyType({})
+_NO_VALUES: Mapping[int | str, str] = MappingProxyType({})
+_NO_FLAGS: Mapping[int, str] = MappingProxyType({})
 
 Older = tuple[tuple[int, str], ...]
 """What stood in earlier releases: ((last release it was so, text), ...), ascending."""
@@ -42,11 +43,14 @@ class Kind:
 
     documented: the format as the newest manual writes it, without a constant: ``Int64 (XLogRecPtr)``.
     rule: how its end is found: ``fixed`` (width), ``string`` (a zero byte ends it), ``bytes`` (the
-        length is a field's value or runs to the message's end), ``part`` (a declared message part).
+        length is a field's value or runs to the message's end), ``array`` (``Field.count_from`` names
+        how many elements of ``width`` bytes), ``part`` (a declared message part).
     width: bytes of one value for ``fixed`` (and of an element for arrays), else 0.
     signed: two's complement when true. OIDs, xids, LSNs and counts are unsigned; lengths, type
         modifiers and timestamps are signed.
-    show: the name of the display rule: int, char, lsn, xid, oid, timestamp, bool, text, bytes, tuple.
+    show: the name of the display rule: int, char, lsn, xid, full_xid (epoch in the high 32 bits, xid
+        in the low ones), oid, protocol (major in the high 16 bits, minor in the low ones), timestamp,
+        bool, text, bytes, tuple.
     older: the format as older manuals write it.
     part: the name of the message part for ``part``.
     """
@@ -74,7 +78,10 @@ class Field:
     constant: the value that the manual prints in brackets; a str of one character for Byte1.
     size_from: for kind rule ``bytes``: the sibling field that holds the length; "" runs to the end of
         the enclosing message. For an array (``Int16[C]``) ``count_from`` names the count instead.
-    values / flags: what single values or bits mean.
+    values / flags: what single values or bits mean. Keys of ``values`` are str where the kind
+        shows ``char`` or ``text``, else int. A length field that knows -1 may be -1: no bytes then.
+    closed: ``values`` holds all that the manual allows; any other value is worth a finding.
+    sizes: for kind rule ``bytes``: fewest and most bytes that the manual allows.
     layer: the field carries a message of another layer (CopyData's bytes, XLogData's bytes): the inner
         message's node takes the place of the bytes, chosen by the Dialect.
     secret: masked unless the user asks (passwords, proofs, tokens, cancel keys).
@@ -89,8 +96,10 @@ class Field:
     also: tuple[int, ...] = ()
     size_from: str = ""
     count_from: str = ""
-    values: Mapping[int | str, str] = field(default_factory=lambda: MappingProxyType({}))
-    flags: Mapping[int, str] = _NOTHING
+    values: Mapping[int | str, str] = field(default_factory=lambda: _NO_VALUES, hash=False)
+    flags: Mapping[int, str] = field(default_factory=lambda: _NO_FLAGS, hash=False)
+    closed: bool = False
+    sizes: tuple[int, int] | None = None
     layer: bool = False
     secret: bool = False
     includes_self: bool = False
@@ -178,9 +187,9 @@ class Placed:
     choice: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Message:
-    """One message format.
+    """One message format. Compared and hashed by identity: each exists once.
 
     layer: ``frontend``, ``backend``, ``replication``, ``pgoutput`` or ``part`` (TupleData).
     tag: the first byte, one character; "" for StartupMessage and its kin, and for parts.
