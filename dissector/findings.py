@@ -38,7 +38,8 @@ N, W, E = Severity.NOTE, Severity.WARNING, Severity.ERROR
 CODES: dict[str, tuple[Severity, str]] = {
     # one message
     "cut-short": (E, "{name} needs {need} bytes, {left} remain"),
-    "count-too-large": (E, "{count} {what} need at least {need} bytes, {left} remain"),
+    "count-too-large": (E, "{count} {what} need {least}{need} bytes, {left} remain"),
+    "too-many": (N, "only the first {shown} {what} are taken apart, {count} more are not"),
     "negative-length": (E, "{name} is {value}; {allowed}"),
     "unterminated-string": (E, "string not terminated: no zero byte in the {left} bytes that remain"),
     "unknown-message": (E, "unknown {layer} message {tag}"),
