@@ -1,10 +1,10 @@
 """The words in which a message format is declared: plain, frozen, printable data.
 
-A message stands once, in ``dissector.catalogue``, as a `Message` made of parts. Five readers walk the
-same parts: the annotator, the generated decoder, the scapy layers, the reference pages and the filter
-language. So a declaration holds no code: conditions are names (`When`), alternatives are lists of
-constants (`Choice`), and what changed between releases is a mark (``since``, ``until``, ``older``) on
-the part that changed.
+A message stands once, in ``dissector.catalogue``, as a `Message` made of parts. Five readers walk
+the same parts: the annotator, the generated decoder, the scapy layers, the reference pages and the
+filter language. So a declaration holds no code: conditions are names (`When`), alternatives are
+lists of constants (`Choice`), and what changed between releases is a mark (``since``, ``until``,
+``older``) on the part that changed.
 
 Documented positions count from 1 in documented order and run on through parts that repeat. They are
 not written down: `Message.layout` numbers the fields that exist in a release, which is how the
@@ -41,16 +41,17 @@ def _as_of(release: int, newest: str, older: Older) -> str:
 class Kind:
     """A data type of the wire, as the manual's "Message Data Types" page defines them.
 
-    documented: the format as the newest manual writes it, without a constant: ``Int64 (XLogRecPtr)``.
+    documented: the format as the newest manual writes it, without a constant:
+        ``Int64 (XLogRecPtr)``.
     rule: how its end is found: ``fixed`` (width), ``string`` (a zero byte ends it), ``bytes`` (the
-        length is a field's value or runs to the message's end), ``array`` (``Field.count_from`` names
-        how many elements of ``width`` bytes), ``part`` (a declared message part).
+        length is a field's value or runs to the message's end), ``array`` (``Field.count_from``
+        names how many elements of ``width`` bytes), ``part`` (a declared message part).
     width: bytes of one value for ``fixed`` (and of an element for arrays), else 0.
     signed: two's complement when true. OIDs, xids, LSNs and counts are unsigned; lengths, type
         modifiers and timestamps are signed.
-    show: the name of the display rule: int, char, lsn, xid, full_xid (epoch in the high 32 bits, xid
-        in the low ones), oid, protocol (major in the high 16 bits, minor in the low ones), timestamp,
-        bool, text, bytes, tuple.
+    show: the name of the display rule: int, char, lsn, xid, full_xid (epoch in the high 32 bits,
+        xid in the low ones), oid, protocol (major in the high 16 bits, minor in the low ones),
+        timestamp, bool, text, bytes, tuple.
     older: the format as older manuals write it.
     part: the name of the message part for ``part``.
     """
@@ -76,14 +77,15 @@ class Field:
     name: a Python identifier, unique among its siblings: what paths and filters use.
     meaning: one precise sentence of the project's own.
     constant: the value that the manual prints in brackets; a str of one character for Byte1.
-    size_from: for kind rule ``bytes``: the sibling field that holds the length; "" runs to the end of
-        the enclosing message. For an array (``Int16[C]``) ``count_from`` names the count instead.
+    size_from: for kind rule ``bytes``: the sibling field that holds the length; "" runs to the end
+        of the enclosing message. For an array (``Int16[C]``) ``count_from`` names the count
+        instead.
     values / flags: what single values or bits mean. Keys of ``values`` are str where the kind
         shows ``char`` or ``text``, else int. A length field that knows -1 may be -1: no bytes then.
     closed: ``values`` holds all that the manual allows; any other value is worth a finding.
     sizes: for kind rule ``bytes``: fewest and most bytes that the manual allows.
-    layer: the field carries a message of another layer (CopyData's bytes, XLogData's bytes): the inner
-        message's node takes the place of the bytes, chosen by the Dialect.
+    layer: the field carries a message of another layer (CopyData's bytes, XLogData's bytes): the
+        inner message's node takes the place of the bytes, chosen by the Dialect.
     secret: masked unless the user asks (passwords, proofs, tokens, cancel keys).
     includes_self: a length field whose value counts itself (the envelope's Int32).
     note: where servers differ from the manual.
@@ -126,8 +128,8 @@ class Field:
 class Repeat:
     """Parts that come again: as often as field ``count`` says, or until a zero byte, or to the end.
 
-    until_zero: the run ends at a zero byte; that byte is the leaf ``terminator`` and has no position
-        of its own unless the manual gives it one.
+    until_zero: the run ends at a zero byte; that byte is the leaf ``terminator`` and has no
+        position of its own unless the manual gives it one.
     """
 
     name: str
@@ -142,8 +144,8 @@ class Repeat:
 class Choice:
     """Alternatives told apart by a constant byte: the next byte picks one of `options`.
 
-    Each option is a Field with a one-character constant and has a position of its own; the chosen one
-    is present, the others are absent. Not required: none may come.
+    Each option is a Field with a one-character constant and has a position of its own; the chosen
+    one is present, the others are absent. Not required: none may come.
     """
 
     name: str
@@ -157,8 +159,9 @@ class Choice:
 class When:
     """Parts that are there only under a named condition.
 
-    condition: ``in_stream`` and ``parallel`` ask the Dialect; ``chosen:NAME`` asks whether Choice NAME
-        took any option; ``chosen:NAME=ab`` whether it took one with a constant among the letters.
+    condition: ``in_stream`` and ``parallel`` ask the Dialect; ``chosen:NAME`` asks whether Choice
+        NAME took any option; ``chosen:NAME=ab`` whether it took one with a constant among the
+        letters.
     present / absent: the reason, as a sentence, for a reader who asks why.
     proto: the protocol version from which the part can come at all.
     """
@@ -194,7 +197,8 @@ class Message:
     layer: ``frontend``, ``backend``, ``replication``, ``pgoutput`` or ``part`` (TupleData).
     tag: the first byte, one character; "" for StartupMessage and its kin, and for parts.
     direction: "F", "B" or "F & B", as the manual prints it.
-    since / until: server releases that document it. proto: protocol version that it needs (pgoutput).
+    since / until: server releases that document it. proto: protocol version that it needs
+        (pgoutput).
     older_names: names in earlier releases, ((last release, name), ...).
     context: the state in which it may come, a name that session.py knows ("" = any).
     page: the manual page's file name; summary: the field names that the one-line summary shows.
@@ -259,14 +263,14 @@ def _flatten(
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Everything outside a message that its layout depends on. Hashable; index rows store its number.
+    """Everything outside a message that its layout depends on; index rows store its number.
 
     release: server major; proto_version: pgoutput's, 0 when no pgoutput; in_stream: between Stream
     Start and Stream Stop; parallel: streaming 'parallel'; binary: pgoutput's option.
     copy: what CopyData holds: "" (unknown), "pgoutput", "plugin" (text of another output plug-in),
         "wal" (physical), "rows" (COPY text or CSV), "rows-binary", "backup" (typed, 15 and later),
-        "tar" (before 15). auth: what the client's 'p' means: "" or the last authentication request's
-        name ("AuthenticationSASL", ...).
+        "tar" (before 15). auth: what the client's 'p' means: "" or the last authentication
+        request's name ("AuthenticationSASL", ...).
     startup: the frontend stream has not sent its StartupMessage yet: messages have no type byte.
     protocol: (major << 16) + minor of the envelope.
     """

@@ -1,8 +1,8 @@
 """The facts of the wire format, as data: every message of PostgreSQL 10 to 19, and how to find one.
 
 Layers: ``frontend`` and ``backend`` (the envelope), ``replication`` (inside CopyData), ``pgoutput``
-(inside XLogData's data), ``part`` (TupleData). Nobody outside this package knows a tag, a width or an
-offset. Source: the PostgreSQL manual's protocol chapter of each release.
+(inside XLogData's data), ``part`` (TupleData). Nobody outside this package knows a tag, a width or
+an offset. Source: the PostgreSQL manual's protocol chapter of each release.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ _BACKUP = "backup"
 def by_name(name: str, release: int = 18) -> Message:
     """The message called `name` in any release; case, spaces and punctuation do not matter.
 
-    `release` only decides between messages that would share a name. Raises KeyError if there is none.
+    `release` only decides between messages that would share a name. Raises KeyError if there is
+    none.
     """
     return _BY_NAME[_plain(name)]
 
@@ -96,8 +97,8 @@ def lookup(layer: str, tag: int | str, release: int, dialect: Dialect) -> Messag
     """The message that the first byte `tag` (its number, or the character) means in `layer`.
 
     None where no release knows the tag, or where more bytes are needed (the backend's R, a startup
-    packet: see `lookup_bytes`). A message that `release` does not know yet is found as well: what was
-    sent is shown, whatever the release promised.
+    packet: see `lookup_bytes`). A message that `release` does not know yet is found as well: what
+    was sent is shown, whatever the release promised.
     """
     letter = tag if isinstance(tag, str) else chr(tag)
     found = _BY_TAG[layer].get(letter, ()) if letter else ()
@@ -126,8 +127,8 @@ def _in_copy(found: tuple[Message, ...], dialect: Dialect) -> Message | None:
 def lookup_bytes(layer: str, data: bytes, start: int, dialect: Dialect) -> Message | None:
     """The message that begins at ``data[start]`` in `layer`; None if nothing is known to begin so.
 
-    Reads the tag, and where a tag is shared the bytes that tell: the code of an authentication request
-    or of a startup packet. Never raises on any content.
+    Reads the tag, and where a tag is shared the bytes that tell: the code of an authentication
+    request or of a startup packet. Never raises on any content.
     """
     if layer == "frontend" and dialect.startup:
         return frontend_backend.startup_packet(data, start)

@@ -1,7 +1,7 @@
 """The messages that begin a connection: start-up packets, authentication, keys and versions.
 
-Source: the manual page ``protocol-message-formats.html`` of releases 10 to 19; ``protocol-flow.html``
-for the start-up parameters.
+Source: the manual page ``protocol-message-formats.html`` of releases 10 to 19;
+``protocol-flow.html`` for the start-up parameters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KEYS_FIXED = 17
 
 CANCEL_CODE, SSL_CODE, GSSENC_CODE = 80877102, 80877103, 80877104
 
-STARTUP_PARAMETERS: Mapping[str, str] = MappingProxyType(
+STARTUP_PARAMETERS: Mapping[int | str, str] = MappingProxyType(
     {
         "user": "name of the database user; the only parameter that must be given",
         "database": "name of the database; the user's name if it is not given",
@@ -46,7 +46,7 @@ ANSWERS: Mapping[str, str] = MappingProxyType(
 )
 """The one-byte answers to SSLRequest and GSSENCRequest, which are no messages of their own."""
 
-PROTOCOLS: Mapping[int, str] = MappingProxyType(
+PROTOCOLS: Mapping[int | str, str] = MappingProxyType(
     {
         0x00030000: "protocol 3.0",
         0x00030002: "protocol 3.2, with cancel keys of variable length",
@@ -201,8 +201,10 @@ BACKEND_KEY_DATA = message(
         older_meaning=((KEYS_FIXED, "The secret key for CancelRequest: 4 bytes."),),
         secret=True,
         sizes=(4, 256),
-        note="4 bytes with protocol 3.0, 32 bytes with 3.2 on releases 18 and 19; connection poolers "
-        "may send an empty key, or no BackendKeyData at all.",
+        note=(
+            "4 bytes with protocol 3.0, 32 bytes with 3.2 on releases 18 and 19; connection "
+            "poolers may send an empty key, or no BackendKeyData at all."
+        ),
     ),
     older_length=((KEYS_FIXED, "Int32(12)"),),
 )
@@ -228,7 +230,8 @@ CANCEL_REQUEST = packet(
     Field(
         "secret_key",
         BYTEN,
-        "The secret key from that session's BackendKeyData: 4 to 256 bytes, to the end of the packet.",
+        "The secret key from that session's BackendKeyData: 4 to 256 bytes, to the end of the "
+        "packet.",
         older=((KEYS_FIXED, "Int32"),),
         older_meaning=(
             (KEYS_FIXED, "The secret key from that session's BackendKeyData: 4 bytes."),
@@ -252,7 +255,8 @@ SSL_REQUEST = packet(
 
 GSSENC_REQUEST = packet(
     "GSSENCRequest",
-    "Asks for GSSAPI encryption before anything else is said; the server answers with one byte, G or N.",
+    "Asks for GSSAPI encryption before anything else is said; the server answers with one byte, G "
+    "or N.",
     _packet_length(8),
     Field(
         "code",
@@ -274,7 +278,10 @@ STARTUP_MESSAGE = packet(
         "bits; 196608 is 3.0 and 196610 is 3.2.",
         values=PROTOCOLS,
         older=((17, "Int32(196608)"), (18, "Int32(196610)")),
-        note="Release 18 and 19 accept 3.0 and 3.2 alike, and libpq asks for 3.0 unless told otherwise.",
+        note=(
+            "Release 18 and 19 accept 3.0 and 3.2 alike, and libpq asks for 3.0 unless told "
+            "otherwise."
+        ),
     ),
     Repeat(
         "parameters",
@@ -282,8 +289,8 @@ STARTUP_MESSAGE = packet(
             Field(
                 "name",
                 STRING,
-                "Name of a parameter, ended by a zero byte, in any order; a further zero byte ends the "
-                "list; names that begin with _pq_. are options of the protocol.",
+                "Name of a parameter, ended by a zero byte, in any order; a further zero byte "
+                "ends the list; names that begin with _pq_. are options of the protocol.",
                 values=STARTUP_PARAMETERS,
             ),
             Field("value", STRING, "Value of the parameter, ended by a zero byte."),
@@ -326,7 +333,8 @@ PASSWORD_MESSAGE = message(
     Field(
         "password",
         STRING,
-        "The password, in clear text or as the MD5 digest that was asked for, ended by a zero byte.",
+        "The password, in clear text or as the MD5 digest that was asked for, ended by a zero "
+        "byte.",
         secret=True,
     ),
 )
@@ -400,8 +408,8 @@ def answer_to(request: str) -> Message:
 
 
 def authentication(data: bytes, start: int) -> Message | None:
-    """The authentication request that begins at ``data[start]``, by its code; None if it is not known
-    or not there."""
+    """The authentication request that begins at ``data[start]``, by its code; None if it is not
+    known or not there."""
     code = data[start + 5 : start + 9]
     return _CODES.get(int.from_bytes(code, "big")) if len(code) == 4 else None
 
@@ -410,13 +418,15 @@ _PACKETS = {CANCEL_CODE: CANCEL_REQUEST, SSL_CODE: SSL_REQUEST, GSSENC_CODE: GSS
 
 
 def startup_packet(data: bytes, start: int) -> Message:
-    """The packet without a type byte that begins at ``data[start]``, by the number at its byte 4."""
+    """The packet without a type byte that begins at ``data[start]``, by the number at its byte
+    4."""
     code = int.from_bytes(data[start + 4 : start + 8], "big")
     return _PACKETS.get(code, STARTUP_MESSAGE)
 
 
 def guess_response(data: bytes, start: int) -> Message:
-    """What a client's p at ``data[start]`` is when the request before it is not known, by its shape.
+    """What a client's p at ``data[start]`` is when the request before it is not known, by its
+    shape.
 
     A guess never shows more than a right answer would: every field that it can choose is secret.
     """

@@ -1,4 +1,7 @@
-"""The fields of ErrorResponse and NoticeResponse. Source: the page ``protocol-error-fields.html``."""
+"""The fields of ErrorResponse and NoticeResponse; S, V, C and M always come.
+
+Source: the manual page ``protocol-error-fields.html``.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,16 @@ ERROR_FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "S": (
             "Severity",
-            "ERROR, FATAL or PANIC in an error, WARNING, NOTICE, DEBUG, INFO or LOG in a notice; "
-            "translated to the session's language. Always there.",
+            "ERROR, FATAL, PANIC (errors), WARNING, NOTICE, DEBUG, INFO or LOG, translated.",
         ),
-        "V": ("Severity", "The same severity, never translated. Always there from release 9.6 on."),
-        "C": ("Code", "The five characters of the SQLSTATE, never translated. Always there."),
-        "M": ("Message", "What happened, for people, mostly one line. Always there."),
-        "D": ("Detail", "More about what happened; can have several lines."),
-        "H": ("Hint", "What to try; advice that may not fit. Can have several lines."),
+        "V": ("Severity", "The same severity, never translated."),
+        "C": ("Code", "The five characters of the SQLSTATE, which are never translated."),
+        "M": ("Message", "What happened, for people, mostly one line."),
+        "D": ("Detail", "More about what happened, perhaps in several lines."),
+        "H": ("Hint", "What to try: advice that may not fit, perhaps in several lines."),
         "P": (
             "Position",
-            "Where in the query text the error is: a decimal number of characters, not bytes, the first "
-            "being 1.",
+            "Where in the query text the error is, in characters (not bytes), the first being 1.",
         ),
         "p": (
             "Internal position",
@@ -29,7 +30,7 @@ ERROR_FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "q": ("Internal query", "Text of a query that the server made itself and that failed."),
         "W": (
             "Where",
-            "The functions and internal queries in which the error arose, innermost first, one a line.",
+            "Functions and internal queries in which it arose, one a line, innermost first.",
         ),
         "s": ("Schema name", "Schema of the object that the error is about."),
         "t": ("Table name", "Table that the error is about; s names its schema."),
@@ -37,7 +38,7 @@ ERROR_FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "d": ("Data type name", "Data type that the error is about; s names its schema."),
         "n": (
             "Constraint name",
-            "Constraint that the error is about, an index included; the table or domain is in s, t, d.",
+            "Constraint, or index, that the error is about; s, t and d name what it belongs to.",
         ),
         "F": ("File", "Source file of the server that reported the error."),
         "L": ("Line", "Line in that source file, a decimal number."),

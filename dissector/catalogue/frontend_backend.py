@@ -6,6 +6,9 @@ Those that begin a connection stand in ``authentication``. Source: the manual pa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from dissector.catalogue.authentication import (
     AUTHENTICATION,
     BACKEND_KEY_DATA,
@@ -50,7 +53,7 @@ __all__ = [
     "startup_packet",
 ]
 
-FORMAT_CODES = {0: "text", 1: "binary"}
+FORMAT_CODES: Mapping[int | str, str] = MappingProxyType({0: "text", 1: "binary"})
 
 
 def _formats(name: str, kind_of: str, count: str) -> Field:
@@ -242,8 +245,8 @@ def _report(name: str, tag: str, meaning: str) -> Message:
                 Field(
                     "field_type",
                     BYTE1,
-                    "Letter of a field, such as S severity, C SQLSTATE, M message; a zero byte in its "
-                    "place ends the message.",
+                    "Letter of a field, such as S severity, C SQLSTATE, M message; a zero byte in "
+                    "its place ends the message.",
                     values={letter: name for letter, (name, _) in ERROR_FIELDS.items()},
                     note="The letters and what they mean stand on the page of the error fields.",
                 ),
@@ -438,8 +441,8 @@ ROW_DESCRIPTION = message(
             Field(
                 "column_number",
                 INT16,
-                "Number of the column in that table (signed, pg_attribute.attnum); 0 if it comes from "
-                "none.",
+                "Number of the column in that table (signed, pg_attribute.attnum); 0 if it comes "
+                "from none.",
                 values={0: "no table column"},
             ),
             Field("type_oid", OID_PLAIN, "OID (unsigned) of the column's data type."),
@@ -460,8 +463,8 @@ ROW_DESCRIPTION = message(
             Field(
                 "format",
                 FORMAT16,
-                "Format code of the column: 0 text, 1 binary; 0 after Describe of a statement, where it "
-                "is not known yet.",
+                "Format code of the column: 0 text, 1 binary; 0 after Describe of a statement, "
+                "where it is not known yet.",
                 values=FORMAT_CODES,
                 closed=True,
             ),

@@ -1,8 +1,8 @@
 """The data types of the wire, as the manual's "Message Data Types" and the format pages write them.
 
 The manual of release 15 and later names what an integer of the logical replication messages holds
-(``Int64 (XLogRecPtr)``); the manuals before, and the pages of the other layers in every release, write
-the plain integer. So a meaning such as LSN has two kinds: one with the name and one without.
+(``Int64 (XLogRecPtr)``); the manuals before, and the pages of the other layers in every release,
+write the plain integer. So a meaning such as LSN has two kinds: one with the name and one without.
 
 Numbers are big-endian. Source: the manual pages ``protocol-message-types.html`` and
 ``protocol-logicalrep-message-formats.html``.

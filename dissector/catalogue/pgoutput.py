@@ -1,7 +1,8 @@
 """The messages of the logical decoding output plug-in pgoutput, and the part TupleData.
 
 Each travels alone in the data of one XLogData message. Source: the manual page
-``protocol-logicalrep-message-formats.html`` of releases 10 to 19; notes tell what servers do beyond it.
+``protocol-logicalrep-message-formats.html`` of releases 10 to 19; notes tell what servers do beyond
+it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ IN_STREAM = When(
             "xid",
             XID,
             "Xid (unsigned) of the transaction or subtransaction that made the change.",
-            note="Often not the xid of Stream Start: a subtransaction's change carries its own xid.",
+            note=(
+                "Often not the xid of Stream Start: a subtransaction's change carries its own xid."
+            ),
         ),
     ),
     present="The message stands between Stream Start and Stream Stop, so it names its transaction.",
@@ -90,7 +93,10 @@ BEGIN = _message(
         "commit_time",
         TIME,
         "Time of the commit in microseconds since 2000-01-01 00:00:00 UTC, signed.",
-        note="Equal to the time in the closing Commit message; some servers send 0 for a time not set.",
+        note=(
+            "Equal to the time in the closing Commit message; some servers send 0 for a time not "
+            "set."
+        ),
     ),
     Field(
         "xid", XID, "Xid (unsigned) of the top-level transaction that all following changes share."
@@ -106,7 +112,8 @@ COMMIT = _message(
     Field(
         "end_lsn",
         LSN,
-        "LSN just past the commit record: the position that the receiver confirms once it is durable.",
+        "LSN just past the commit record: the position that the receiver confirms once it is "
+        "durable.",
     ),
     Field(
         "commit_time",
@@ -118,7 +125,8 @@ COMMIT = _message(
 ORIGIN = _message(
     "Origin",
     "O",
-    "Tells that the transaction was itself replicated from another server, and where it began there.",
+    "Tells that the transaction was itself replicated from another server, and where it began "
+    "there.",
     Field(
         "origin_lsn", LSN, "LSN of the commit on the server where the transaction was first made."
     ),
@@ -146,7 +154,8 @@ RELATION = _message(
     Field(
         "replica_identity",
         INT8_LETTER,
-        "Replica identity as an ASCII letter: d default (primary key), n nothing, f full, i an index.",
+        "Replica identity as an ASCII letter: d default (primary key), n nothing, f full, i an "
+        "index.",
         values={
             "d": "default: the primary key, if there is one",
             "n": "nothing",
@@ -163,9 +172,13 @@ RELATION = _message(
             Field(
                 "flags",
                 INT8,
-                "Bit flags of the column: 1 means that it belongs to the replica identity, 0 that not.",
+                "Bit flags of the column: 1 means that it belongs to the replica identity, 0 that "
+                "not.",
                 flags={1: "replica identity"},
-                note="With replica identity full every column has the flag: it does not mean primary key.",
+                note=(
+                    "With replica identity full every column has the flag: it does not mean "
+                    "primary key."
+                ),
             ),
             Field("name", STRING, "Name of the column, ended by a zero byte."),
             Field("type_oid", OID, "OID (unsigned) of the column's data type."),
@@ -222,7 +235,9 @@ def _old(required: bool, key_why: str) -> Choice:
                 BYTE1,
                 f"The letter K: the old key follows, {key_why}.",
                 "K",
-                note="All columns come; those outside the replica identity are sent as n: not sent.",
+                note=(
+                    "All columns come; those outside the replica identity are sent as n: not sent."
+                ),
             ),
             Field(
                 "old_tag",
@@ -514,23 +529,28 @@ TUPLE_DATA = Message(
                         Field(
                             "unchanged_kind",
                             BYTE1,
-                            "The letter u: a value stored out of line (TOAST) was not changed and is "
-                            "not sent.",
+                            "The letter u: a value stored out of line (TOAST) was not changed and "
+                            "is not sent.",
                             "u",
                         ),
                         Field(
                             "text_kind",
                             BYTE1,
-                            "The letter t: length and value follow, the value in its type's text form.",
+                            "The letter t: length and value follow, the value in its type's text "
+                            "form.",
                             "t",
                         ),
                         Field(
                             "binary_kind",
                             BYTE1,
-                            "The letter b: length and value follow, the value in its type's binary form.",
+                            "The letter b: length and value follow, the value in its type's "
+                            "binary form.",
                             "b",
                             since=14,
-                            note="One row can mix t and b: a type without a binary form comes as text.",
+                            note=(
+                                "One row can mix t and b: a type without a binary form comes as "
+                                "text."
+                            ),
                         ),
                     ),
                 ),
@@ -540,16 +560,23 @@ TUPLE_DATA = Message(
                         Field(
                             "length",
                             INT32,
-                            "Length of the value in bytes (signed, never negative; 0 is an empty value).",
-                            note="The manual lists it under b only; it comes after t in the same way.",
+                            "Length of the value in bytes (signed, never negative; 0 is an empty "
+                            "value).",
+                            note=(
+                                "The manual lists it under b only; it comes after t in the same "
+                                "way."
+                            ),
                         ),
                         Field(
                             "value",
                             BYTEN,
-                            "The column's value, as many bytes as the length says, with no zero byte at "
-                            "the end; text is in the connection's client_encoding.",
+                            "The column's value, as many bytes as the length says, with no zero "
+                            "byte at the end; text is in the connection's client_encoding.",
                             size_from="length",
-                            note="The manual lists it under b only; it comes after t in the same way.",
+                            note=(
+                                "The manual lists it under b only; it comes after t in the same "
+                                "way."
+                            ),
                         ),
                     ),
                     present="The kind is t or b, so a value follows.",

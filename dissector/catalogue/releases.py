@@ -17,10 +17,10 @@ from dissector.spec import FIRST_RELEASE, LAST_RELEASE
 class Option:
     """One option that START_REPLICATION ... LOGICAL hands to pgoutput.
 
-    type: ``integer``, ``list`` (comma-separated identifiers), ``boolean`` or ``enum``; values: what it
-    may be (empty: anything). also: values accepted though not documented. default: when it is not
-    given. required: whether it must be given. proto: value -> the protocol version that it needs, with
-    "" for every value.
+    type: ``integer``, ``list`` (comma-separated identifiers), ``boolean`` or ``enum``; values: what
+    it may be (empty: anything). also: values accepted though not documented. default: when it is
+    not given. required: whether it must be given. proto: value -> the protocol version that it
+    needs, with "" for every value.
     """
 
     name: str
@@ -130,7 +130,8 @@ _TWO_PHASE = Option(
 _ORIGIN = Option(
     "origin",
     "enum",
-    "none sends only changes that were first made on this server, any sends replicated ones as well.",
+    "none sends only changes that were first made on this server, any sends replicated ones as "
+    "well.",
     ("none", "any"),
     default="any",
     proto=MappingProxyType({"": 1}),

@@ -1,7 +1,7 @@
 """What CopyData holds on a replication connection: streaming replication and base backups.
 
-Source: the manual page ``protocol-replication.html`` (START_REPLICATION and BASE_BACKUP) of releases 10
-to 19. The page writes plain integers in every release.
+Source: the manual page ``protocol-replication.html`` (START_REPLICATION and BASE_BACKUP) of
+releases 10 to 19. The page writes plain integers in every release.
 """
 
 from __future__ import annotations
@@ -51,15 +51,16 @@ def _message(
 SEND_TIME = Field(
     "send_time",
     TIME_PLAIN,
-    "Time on the sender's clock when it sent the message, in microseconds since 2000-01-01 00:00:00 "
-    "UTC, signed.",
+    "Time on the sender's clock when it sent the message, in microseconds since 2000-01-01 "
+    "00:00:00 UTC, signed.",
 )
 
 WAL_DATA = _message(
     "WALData",
     "w",
     "B",
-    "Carries a piece of the stream: raw WAL, or one message of the logical decoding output plug-in.",
+    "Carries a piece of the stream: raw WAL, or one message of the logical decoding output "
+    "plug-in.",
     Field(
         "start_lsn",
         LSN_PLAIN,
@@ -76,8 +77,8 @@ WAL_DATA = _message(
     Field(
         "data",
         BYTEN,
-        "The piece itself, to the end of the message: raw WAL in physical replication, one message of "
-        "the output plug-in in logical replication.",
+        "The piece itself, to the end of the message: raw WAL in physical replication, one "
+        "message of the output plug-in in logical replication.",
         layer=True,
     ),
     older_names=((18, "XLogData"),),
@@ -113,14 +114,14 @@ PRIMARY_STATUS = _message(
     Field(
         "oldest_xid",
         FULL_XID,
-        "Oldest transaction that is in the middle of its commit on the server: epoch in the high 32 "
-        "bits, xid in the low 32 bits.",
+        "Oldest transaction that is in the middle of its commit on the server: epoch in the high "
+        "32 bits, xid in the low 32 bits.",
     ),
     Field(
         "next_xid",
         FULL_XID,
-        "The next transaction ID that the server will give: epoch in the high 32 bits, xid in the low "
-        "32 bits.",
+        "The next transaction ID that the server will give: epoch in the high 32 bits, xid in the "
+        "low 32 bits.",
     ),
     SEND_TIME,
     since=19,
@@ -165,8 +166,8 @@ HOT_STANDBY_FEEDBACK = _message(
     Field(
         "xmin",
         XID_PLAIN,
-        "Oldest xid (unsigned) that queries on the standby need; 0 together with a catalog xmin of 0 "
-        "announces that no more feedback will come.",
+        "Oldest xid (unsigned) that queries on the standby need; 0 together with a catalog xmin "
+        "of 0 announces that no more feedback will come.",
     ),
     Field(
         "xmin_epoch", COUNT32, "Epoch (unsigned) of xmin: how often the xid counter had wrapped."
@@ -174,7 +175,8 @@ HOT_STANDBY_FEEDBACK = _message(
     Field(
         "catalog_xmin",
         XID_PLAIN,
-        "Oldest catalog xid (unsigned) that replication slots on the standby need; 0 if there is none.",
+        "Oldest catalog xid (unsigned) that replication slots on the standby need; 0 if there is "
+        "none.",
     ),
     Field(
         "catalog_xmin_epoch",
@@ -202,8 +204,8 @@ NEW_ARCHIVE = _message(
     Field(
         "tablespace_path",
         STRING,
-        "Path of the tablespace that the archive holds, ended by a zero byte; empty for the main data "
-        "directory.",
+        "Path of the tablespace that the archive holds, ended by a zero byte; empty for the main "
+        "data directory.",
     ),
     context="BASE_BACKUP",
     since=15,
