@@ -1,0 +1,131 @@
+"""The one table of what a user can do: its keys, its name, its help, and where it works.
+
+Bindings, the footer and the help screen are made from it; nothing else names a key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from textual.binding import Binding, BindingType
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing a user can do.
+
+    name: the method action_NAME of the widget or screen (with arguments, as Textual writes them).
+    keys: Textual's key names, comma separated. where: the part of the screen that has it.
+    label: one or two words for the footer, where it stands when `footer` is true. help: a sentence
+        for the help screen.
+    """
+
+    name: str
+    keys: str
+    where: str
+    label: str
+    help: str
+    footer: bool = False
+
+
+PLACES: dict[str, str] = {
+    "everywhere": "Everywhere",
+    "main": "Viewer",
+    "list": "Message list",
+    "tree": "Field tree",
+    "hex": "Bytes",
+    "dialog": "Help and dialogs",
+}
+"""where -> heading of the help screen, in its order."""
+
+
+def _moves(where: str, what: str) -> tuple[Action, ...]:
+    """The ways to move that list, tree and bytes have in common."""
+    return (
+        Action("move(-1)", "up,k", where, "Up", f"To the {what} above"),
+        Action("move(1)", "down,j", where, "Down", f"To the {what} below"),
+        Action("page(-1)", "pageup,ctrl+b", where, "Page up", "One page up"),
+        Action(
+            "page(1)",
+            "pagedown,ctrl+f,space" if where == "list" else "pagedown,ctrl+f",
+            where,
+            "Page down",
+            "One page down",
+        ),
+        Action("first", "home,g", where, "First", f"To the first {what}"),
+        Action("last", "end,G", where, "Last", f"To the last {what}"),
+    )
+
+
+# fmt: off
+ACTIONS: tuple[Action, ...] = (
+    Action("help", "question_mark,f1", "everywhere", "Help", "Show what the keys do", True),
+    Action("quit", "q", "everywhere", "Quit", "Leave the program", True),
+    Action("next_pane", "tab", "main", "Next pane", "To the next pane", True),
+    Action("previous_pane", "shift+tab", "main", "Previous pane", "To the pane before"),
+    Action("step(1)", "n,right_square_bracket", "main", "Next", "Next message, from any pane",
+           True),
+    Action("step(-1)", "p,left_square_bracket", "main", "Previous",
+           "Previous message, from any pane", True),
+    Action("zoom", "z", "main", "Zoom", "Give the pane the whole screen, or give it back", True),
+    Action("resize(1)", "plus,equals_sign", "main", "More list", "More lines for the list"),
+    Action("resize(-1)", "minus", "main", "Less list", "Fewer lines for the list"),
+    Action("time_mode", "t", "main", "Time",
+           "Time since the first message, since the one before, or of day (UTC)"),
+    *_moves("list", "message"),
+    Action("side(-1)", "left,h", "list", "Left", "Scroll to the left"),
+    Action("side(1)", "right,l", "list", "Right", "Scroll to the right"),
+    Action("enter", "enter", "list", "Fields", "To the fields of the message"),
+    *_moves("tree", "field"),
+    Action("close", "left,h", "tree", "Close", "Close the field, or go to what it belongs to"),
+    Action("open", "right,l", "tree", "Open", "Open the field, or go to its first part"),
+    Action("open_close", "enter,space", "tree", "Open/close", "Open or close the field"),
+    Action("open_all", "asterisk,e", "tree", "Open all", "Open every field of the message"),
+    Action("close_all", "underscore,c", "tree", "Close all", "Close all but the layers"),
+    *_moves("hex", "row of bytes"),
+    Action("byte(-1)", "left,h", "hex", "Left", "To the byte before"),
+    Action("byte(1)", "right,l", "hex", "Right", "To the byte after"),
+    Action("field(1)", "w", "hex", "Next field", "To the first byte of the next field"),
+    Action("field(-1)", "b", "hex", "Field before", "To the first byte of the field before"),
+    Action("dismiss", "escape,q,question_mark,f1,enter", "dialog", "Close", "Close it", True),
+)
+# fmt: on
+
+
+def bindings(where: str) -> list[BindingType]:
+    """The Textual bindings of one part of the screen."""
+    return [
+        Binding(action.keys, action.name, action.label, show=action.footer, priority=False)
+        for action in ACTIONS
+        if action.where == where
+    ]
+
+
+_KEY_NAMES = {
+    "question_mark": "?",
+    "right_square_bracket": "]",
+    "left_square_bracket": "[",
+    "plus": "+",
+    "minus": "-",
+    "equals_sign": "=",
+    "asterisk": "*",
+    "underscore": "_",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
+    "escape": "Esc",
+}
+
+
+def key_names(keys: str) -> str:
+    """Textual's key names as they stand on a keyboard: ``?  F1``."""
+    return "  ".join(_key_name(key) for key in keys.split(","))
+
+
+def _key_name(key: str) -> str:
+    if key in _KEY_NAMES:
+        return _KEY_NAMES[key]
+    if key.startswith("ctrl+"):
+        return f"Ctrl+{key[5:].upper()}"
+    if key.startswith("shift+"):
+        return f"Shift+{key[6:].capitalize()}"
+    return key if len(key) == 1 else key.capitalize()

@@ -1,0 +1,50 @@
+"""All that is known of the selected field, always in sight."""
+
+from __future__ import annotations
+
+from dissector.node import Node
+from tui import present_fields as present
+from tui.lines import LineView, Piece
+from tui.model import MessageView
+from tui.present import SEVERITY_STYLES
+
+
+class Details(LineView, can_focus=False):
+    """Path, offset, length, format, position, value, meaning, reason and finding of one field."""
+
+    COMPONENT_CLASSES = {*present.DETAIL_STYLES, *SEVERITY_STYLES}  # noqa: RUF012
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._facts: list[present.Fact] = []
+        self._lines: list[list[Piece]] = []
+
+    @property
+    def line_count(self) -> int:
+        return len(self._lines)
+
+    def pieces(self, line: int, width: int) -> list[Piece]:
+        return self._lines[line]
+
+    def cursor_style(self, line: int) -> str:
+        return ""
+
+    def show_field(self, view: MessageView, node: Node, parents: list[Node]) -> None:
+        """Show `node`, to which `parents` lead from the root."""
+        self._show(present.facts(view, node, parents))
+
+    def show_text(self, label: str, text: str) -> None:
+        """Show a sentence of the program in place of a field."""
+        self._show([present.Fact(label, text, "severity--error")])
+
+    def _show(self, facts: list[present.Fact]) -> None:
+        self._facts = facts
+        self._wrap()
+        self.scroll_to(y=0, animate=False, force=True)
+
+    def _wrap(self) -> None:
+        self._lines = present.wrap_facts(self._facts, self.scrollable_content_region.width)
+        self.resize_lines()
+
+    def on_resize(self) -> None:
+        self._wrap()

@@ -1,0 +1,120 @@
+"""What the interface needs to know of a capture, and nothing else: the shapes it reads.
+
+The opened capture of `dissector` has these shapes. Tests put small hand-made ones in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from dissector.findings import Finding
+from dissector.node import Node
+from dissector.spec import Dialect
+
+Path = tuple[tuple[str, int], ...]
+"""The way from the root of a message to a node: (name, how many siblings of that name precede)."""
+
+
+class Row(Protocol):
+    """One line of the message list: plain numbers and names, nothing formatted."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def frame(self) -> int: ...
+    @property
+    def time(self) -> int:
+        """Nanoseconds since the Unix epoch."""
+
+    @property
+    def stream(self) -> int: ...
+    @property
+    def direction(self) -> str:
+        """F for what the frontend sent, B for the backend."""
+
+    @property
+    def path(self) -> Sequence[str]:
+        """Message names from the envelope inwards: ("CopyData", "XLogData", "Insert")."""
+
+    @property
+    def length(self) -> int: ...
+    @property
+    def lsn(self) -> int | None: ...
+    @property
+    def xid(self) -> int | None: ...
+    @property
+    def relation(self) -> str | None: ...
+    @property
+    def severity(self) -> int:
+        """The worst `Severity` among the message's findings, 0 without any."""
+
+    @property
+    def summary(self) -> str: ...
+
+
+class MessageView(Protocol):
+    """One opened message."""
+
+    @property
+    def row(self) -> Row: ...
+    @property
+    def data(self) -> bytes:
+        """All bytes of the message; the nodes' offsets count from its first byte."""
+
+    @property
+    def node(self) -> Node:
+        """The root."""
+
+    @property
+    def dialect(self) -> Dialect: ...
+    @property
+    def findings(self) -> Sequence[Finding]: ...
+
+
+class Source(Protocol):
+    """An opened capture. Message numbers count from 1."""
+
+    @property
+    def count(self) -> int: ...
+    def row(self, number: int) -> Row: ...
+    def message(self, number: int) -> MessageView: ...
+
+
+def keyed_children(node: Node) -> Iterator[tuple[tuple[str, int], Node]]:
+    """The children of `node`, each with a key that is the same for its like in another message."""
+    seen: dict[str, int] = {}
+    for child in node.children or ():
+        index = seen.get(child.name, 0)
+        seen[child.name] = index + 1
+        yield (child.name, index), child
+
+
+def path_to(root: Node, offset: int) -> Path:
+    """The path of the smallest node that covers byte `offset`; () when only the root does.
+
+    Zero-length nodes cover nothing. Leaves tile a message, so every byte of it has a leaf.
+    """
+    path: list[tuple[str, int]] = []
+    node = root
+    while True:
+        for key, child in keyed_children(node):
+            if child.start <= offset < child.end:
+                path.append(key)
+                node = child
+                break
+        else:
+            return tuple(path)
+
+
+def chain_at(root: Node, path: Path) -> list[Node]:
+    """The nodes from the root to the one at `path`, or to the deepest one there is on the way."""
+    chain = [root]
+    for wanted in path:
+        for key, child in keyed_children(chain[-1]):
+            if key == wanted:
+                chain.append(child)
+                break
+        else:
+            break
+    return chain

@@ -1,0 +1,201 @@
+"""Strings for the message list; with `present_fields` the one place where the interface makes any.
+
+Texts are handed over as pieces (text, style name); every text that came from a capture has gone
+through `dissector.text.visible`. Style names are component classes, coloured in ``tui.tcss``; what
+a colour says is also said by a sign or a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich.cells import set_cell_size
+
+from dissector.text import visible
+from tui.model import Row
+
+SEVERITY_STYLES = ("severity--note", "severity--warning", "severity--error")
+SEVERITY_SIGNS = (" ", "i", "?", "!")
+SEVERITY_NAMES = ("", "note", "warning", "error")
+
+KIND_STYLES = ("kind--change", "kind--transaction", "kind--schema", "kind--error", "kind--quiet")
+
+_KINDS: dict[str, str] = {
+    **dict.fromkeys(("Insert", "Update", "Delete", "Truncate", "Message"), "kind--change"),
+    **dict.fromkeys(("Relation", "Type", "Origin", "RowDescription"), "kind--schema"),
+    **dict.fromkeys(("ErrorResponse", "NoticeResponse"), "kind--error"),
+    **dict.fromkeys(
+        ("Primary keepalive message", "Standby status update", "Hot standby feedback message"),
+        "kind--quiet",
+    ),
+}
+"""Innermost message name -> style; what starts with one of `_TRANSACTION` is a transaction's."""
+
+_TRANSACTION = ("Begin", "Commit", "Rollback", "Prepare", "Stream")
+
+NANO = 1_000_000_000
+_DAY = 86_400 * NANO
+
+
+def severity_style(severity: int) -> str:
+    """The style of a severity; "" for 0."""
+    return SEVERITY_STYLES[severity - 1] if severity else ""
+
+
+def kind_style(name: str) -> str:
+    """The style of a message name; "" for the plain ones."""
+    if style := _KINDS.get(name):
+        return style
+    return "kind--transaction" if name.startswith(_TRANSACTION) else ""
+
+
+def fit(text: str, width: int, right: bool = False) -> str:
+    """`text` in exactly `width` cells: padded, or cut with … at its end."""
+    if width <= 0:
+        return ""
+    if text.isascii():
+        if len(text) <= width:
+            return text.rjust(width) if right else text.ljust(width)
+        return text[: width - 1] + "…"
+    cut = set_cell_size(text, width)
+    return cut if cut.startswith(text) else set_cell_size(text, width - 1) + "…"
+
+
+def lsn_text(lsn: int) -> str:
+    """An LSN as PostgreSQL prints it."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def seconds(nanoseconds: int) -> str:
+    """A span in seconds with microseconds, by integers only."""
+    sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    return f"{sign}{rest // NANO}.{rest % NANO // 1000:06d}"
+
+
+def time_of_day(time: int) -> str:
+    """Time of day in UTC of nanoseconds since the Unix epoch."""
+    whole, rest = divmod(time % _DAY, NANO)
+    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}.{rest // 1000:06d}"
+
+
+@dataclass
+class Clock:
+    """How times are shown, and since when."""
+
+    mode: str = "since start"
+    first: int | None = None
+
+    MODES = ("since start", "since previous", "of day")
+
+    @property
+    def needs_previous(self) -> bool:
+        """True when a row's text depends on the row before it."""
+        return self.mode == "since previous"
+
+    def next_mode(self) -> None:
+        """Go to the next way."""
+        self.mode = self.MODES[(self.MODES.index(self.mode) + 1) % len(self.MODES)]
+
+    def text(self, time: int, before: int | None) -> str:
+        """The time of a row; before: that of the row above, None for the first one."""
+        if self.mode == "of day":
+            return time_of_day(time)
+        since = self.first if self.mode == "since start" else before
+        return seconds(time - (time if since is None else since))
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the list. worth: the narrower the screen, the more worth is needed to stay."""
+
+    name: str
+    heading: str
+    width: int
+    worth: int
+    text: Callable[[Row], str]
+    right: bool = False
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A column in the width it has on this screen."""
+
+    column: Column
+    width: int
+    heading: str
+
+
+def _relation(row: Row) -> str:
+    return visible(row.relation, 80) if row.relation else ""
+
+
+def _message(row: Row) -> str:
+    return visible(row.path[-1], 60) if row.path else "?"
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column("number", "No", 4, 10, lambda row: str(row.number), right=True),
+    Column("time", "Time", 11, 8, lambda row: "", right=True),
+    Column("stream", "Stream", 6, 7, lambda row: f"{row.stream} {row.direction}", right=True),
+    Column("message", "Message", 16, 9, _message),
+    Column("lsn", "LSN", 12, 4, lambda row: "" if row.lsn is None else lsn_text(row.lsn)),
+    Column("xid", "Xid", 7, 5, lambda row: str(row.xid) if row.xid else "", right=True),
+    Column("relation", "Relation", 14, 6, _relation),
+    Column("summary", "Summary", 12, 10, lambda row: visible(row.summary, 500)),
+)
+"""In the order of the screen. A summary takes all that is left."""
+
+
+def place_columns(width: int, count: int, clock: Clock) -> list[Placed]:
+    """The columns that fit into `width` cells, for numbers up to `count`."""
+    number = max(COLUMNS[0].width, len(str(count)))
+    extra = 4 if clock.mode == "of day" else 0
+    wants = {c.name: c.width for c in COLUMNS}
+    wants["number"], wants["time"] = number, wants["time"] + extra
+    chosen = list(COLUMNS)
+    # The sign of the severity takes one cell and a space; each column is followed by a space.
+    while len(chosen) > 2 and 1 + sum(wants[c.name] + 1 for c in chosen) > width:
+        chosen.remove(min(chosen, key=lambda c: c.worth))
+    spare = width - 1 - sum(wants[c.name] + 1 for c in chosen)
+    for name, most in (("relation", 28), ("message", 26)):
+        if name in (c.name for c in chosen):
+            more = max(0, min(spare // 3, most - wants[name]))
+            wants[name] += more
+            spare -= more
+    wants["summary"] += max(0, spare)
+    heading = {"time": {"since previous": "Delta", "of day": "Time (UTC)"}.get(clock.mode, "Time")}
+    return [Placed(c, wants[c.name], heading.get(c.name, c.heading)) for c in chosen]
+
+
+def headings(columns: list[Placed]) -> list[str]:
+    """The header's texts, in the widths of the columns."""
+    return [" ", *(fit(p.heading, p.width, p.column.right) for p in columns)]
+
+
+def row_pieces(
+    row: Row, columns: list[Placed], clock: Clock, before: int | None
+) -> list[tuple[str, str]]:
+    """One line of the list."""
+    kind = kind_style(row.path[-1] if row.path else "")
+    pieces = [(SEVERITY_SIGNS[row.severity], severity_style(row.severity))]
+    for placed in columns:
+        name = placed.column.name
+        text = clock.text(row.time, before) if name == "time" else placed.column.text(row)
+        style = kind if name in ("message", "relation", "summary") else ""
+        pieces.append((fit(text, placed.width, placed.column.right) + " ", style))
+    return pieces
+
+
+def status(title: str, number: int, count: int, row: Row | None) -> str:
+    """The line above everything: what is open and where one stands."""
+    parts = [visible(title, 60)] if title else []
+    if row is None:
+        parts.append(f"{count:,} messages" if count else "no messages")
+    else:
+        parts.append(f"message {number:,} of {count:,}")
+        parts.append(f"frame {row.frame:,}")
+        parts.append(f"{row.length:,} bytes")
+        if row.severity:
+            parts.append(SEVERITY_NAMES[row.severity].upper())
+    return "  ·  ".join(parts)

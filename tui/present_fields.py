@@ -1,0 +1,249 @@
+"""Strings for one message: its tree, its bytes, and all that is known of a field.
+
+The other half of `present`; the same rules hold.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, chop_cells
+
+from dissector.node import Node
+from dissector.spec import Field, Repeat
+from dissector.text import decode_text, visible
+from tui.model import MessageView
+from tui.present import SEVERITY_NAMES, SEVERITY_SIGNS, fit, lsn_text, severity_style
+
+Pieces = list[tuple[str, str]]
+
+TREE_STYLES = ("tree--message", "tree--name", "tree--value", "tree--absent", "tree--quiet")
+HEX_STYLES = ("hex--offset", "hex--field", "hex--around", "hex--at")
+DETAIL_STYLES = ("detail--label", "detail--path")
+
+VALUE_LIMIT = 3000
+"""Characters of a value in the details; the bytes have the rest."""
+
+NARROW = 56
+"""Cells below which a level of the tree is indented by one cell in place of two."""
+
+
+def value_text(view: MessageView, node: Node, limit: int) -> str:
+    """The value of a node for people, at most about `limit` characters."""
+    if node.absent:
+        return "absent"
+    if node.index >= 0 and isinstance(node.value, str):
+        return _column(view, node, limit)
+    declared, value = node.declaration, node.value
+    if isinstance(declared, Repeat) and node.index < 0:
+        count = len(node.children or ())
+        return f"{count:,} {'item' if count == 1 else 'items'}"
+    if isinstance(declared, Field) and isinstance(value, int):
+        show = declared.kind.show
+        if show == "lsn":
+            return lsn_text(value)
+        if show == "char" and 32 < value < 127:
+            text = visible(chr(value))
+            note = declared.values.get(chr(value), "")
+            return f"'{text}'" + (f" {note}" if note else "")
+        note = declared.values.get(value, "")
+        return f"{value} {note}" if note else str(value)
+    if isinstance(value, bytes):
+        return visible(decode_text(value[: limit * 4]), limit) or "(empty)"
+    if value is not None:
+        return visible(str(value), limit)
+    if declared is None:
+        return f"{node.length:,} bytes not parsed"
+    if node.children:
+        return _parts(view, node, limit)
+    return f"{node.length:,} bytes"
+
+
+def _column(view: MessageView, node: Node, limit: int) -> str:
+    """A column of a tuple: its value, or the word for the state without one."""
+    carried = node.child("value")
+    if carried is None or not isinstance(carried.value, bytes):
+        return {"null": "NULL"}.get(str(node.value), str(node.value))
+    return value_text(view, carried, limit)
+
+
+def _parts(view: MessageView, node: Node, limit: int) -> str:
+    """What a closed element holds, in one line: the values of its first leaves."""
+    if node.index < 0:
+        return f"{node.length:,} bytes"
+    values = []
+    for child in (node.children or ())[:6]:
+        if not child.absent and child.children is None:
+            values.append(value_text(view, child, max(8, limit // 3)))
+    return ", ".join(values)
+
+
+def node_name(node: Node) -> str:
+    """The name of a node in the tree."""
+    name = visible(node.name, 80)
+    return f"{name}[{node.index}]" if node.index >= 0 else name
+
+
+def _indent(depth: int, width: int) -> int:
+    return depth * (1 if width < NARROW else 2)
+
+
+def is_marker(depth: int, width: int, x: int) -> bool:
+    """True when cell `x` of a line of the tree is the sign that opens and closes it."""
+    return 0 <= x - _indent(depth, width) < 2
+
+
+def tree_pieces(view: MessageView, node: Node, depth: int, opened: bool, width: int) -> Pieces:
+    """One line of the tree: sign, name, value; the sign of a finding goes before the value."""
+    marker = ("▾ " if opened else "▸ ") if node.children else "  "
+    indent = _indent(depth, width)
+    name = node_name(node)
+    # Values stand in a column; a long name deep down may push its value out of it.
+    room = min(34, width * 9 // 20) - indent - 2
+    room = max(room, min(cell_len(name), width - indent - 14), 6)
+    style = "tree--message" if node.is_message else "tree--absent" if node.absent else "tree--name"
+    pieces = [(" " * indent + marker, "tree--quiet")]
+    pieces.append((fit(name, room) + " ", style))
+    if node.finding is not None:
+        severity = int(node.finding.severity)
+        pieces.append((SEVERITY_SIGNS[severity] + " ", severity_style(severity)))
+    value = value_text(view, node, max(20, width))
+    pieces.append((value, "tree--absent" if node.absent else "tree--value"))
+    return pieces
+
+
+# Bytes.
+
+
+@dataclass(frozen=True)
+class HexShape:
+    """How many bytes stand in a row, and where."""
+
+    per_row: int
+    digits: int
+
+    def column_of(self, index: int) -> int:
+        """Cell of the first digit of byte `index` of a row; an empty cell follows every eighth."""
+        return self.digits + 2 + index * 3 + index // 8
+
+    @property
+    def text_column(self) -> int:
+        """Cell of the first character of the text column."""
+        return self.column_of(self.per_row - 1) + 4
+
+    def byte_at(self, x: int) -> int | None:
+        """The byte whose digits or character are at cell `x`; None elsewhere."""
+        if self.text_column <= x < self.text_column + self.per_row:
+            return x - self.text_column
+        for index in range(self.per_row):
+            if self.column_of(index) <= x < self.column_of(index) + 2:
+                return index
+        return None
+
+
+def hex_shape(width: int, length: int) -> HexShape:
+    """The most bytes in a row, a power of two, for `length` bytes on a pane of `width` cells."""
+    digits = 4
+    while length > 16**digits:
+        digits += 2
+    for per_row in (32, 16, 8):
+        shape = HexShape(per_row, digits)
+        if shape.text_column + per_row <= width:
+            return shape
+    return HexShape(4, digits)
+
+
+def hex_pieces(data: bytes, start: int, shape: HexShape, style_of: Callable[[int], str]) -> Pieces:
+    """One row: the bytes `data`, which begin at offset `start` of the message."""
+    pieces: Pieces = [(f"{start:0{shape.digits}x}  ", "hex--offset")]
+    text: Pieces = []
+    for index, byte in enumerate(data):
+        style = style_of(start + index)
+        last = index == len(data) - 1
+        gap = "  " if index % 8 == 7 and not last else " "
+        joined = style if not last and style_of(start + index + 1) == style else ""
+        pieces += [(f"{byte:02x}", style), (gap, joined)]
+        text.append((chr(byte) if 32 <= byte < 127 else "·", style))
+    written = sum(len(piece) for piece, _ in pieces)
+    pieces.append((" " * max(1, shape.text_column - written), ""))
+    return pieces + text
+
+
+# All that is known of a field.
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A label and a text, shown one below the other; style: that of the text."""
+
+    label: str
+    text: str
+    style: str = ""
+
+
+def path_text(chain: Sequence[Node]) -> str:
+    """The path of the last of `chain`, from the root: ``CopyData.XLogData.Begin.xid``.
+
+    A message takes the place of the field that carries it.
+    """
+    parts: list[str] = []
+    for node in chain:
+        if node.index >= 0 and parts:
+            parts[-1] += f"[{node.index}]"
+            continue
+        if node.is_message and len(parts) > 1:
+            parts.pop()
+        parts.append(visible(node.name, 80))
+    return ".".join(parts)
+
+
+def facts(view: MessageView, node: Node, parents: Sequence[Node]) -> list[Fact]:
+    """Everything to tell about `node`, to which `parents` lead from the root."""
+    chain = [*parents, node]
+    place = f"offset {node.start} (0x{node.start:x})"
+    layer = next((n for n in reversed(parents) if n.is_message), None)
+    if layer is not None and layer is not chain[0]:
+        place += f", {node.start - layer.start} in {visible(layer.name, 40)}"
+    place += f"  ·  length {node.length}"
+    if node.format:
+        place += f"  ·  format {node.format}"
+    if node.position:
+        place += f"  ·  position {node.position}"
+    told = [Fact("", path_text(chain), "detail--path"), Fact("", place)]
+    told.append(Fact("value", value_text(view, node, VALUE_LIMIT)))
+    if node.meaning:
+        told.append(Fact("meaning", node.meaning))
+    if node.reason:
+        told.append(Fact("why", visible(node.reason, 300)))
+    if node.finding is not None:
+        severity = int(node.finding.severity)
+        text = f"{SEVERITY_NAMES[severity]}: {visible(node.finding.text, 300)}"
+        told.insert(1, Fact("finding", text, severity_style(severity)))
+    note = getattr(node.declaration, "note", "")
+    if note:
+        told.append(Fact("note", note))
+    return told
+
+
+def wrap_facts(told: Sequence[Fact], width: int) -> list[Pieces]:
+    """The lines of `told` for a pane of `width` cells."""
+    lines: list[Pieces] = []
+    for fact in told:
+        label = f"{fact.label} " if fact.label else ""
+        room = max(10, width - len(label))
+        for index, text in enumerate(_wrap(fact.text, room)):
+            head = label if index == 0 else " " * len(label)
+            lines.append([(head, "detail--label"), (text, fact.style)])
+    return lines
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    lines = textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+    if text.isascii():
+        return lines
+    wide: list[str] = []
+    for line in lines:
+        wide += [line] if cell_len(line) <= width else chop_cells(line, width)
+    return wide
