@@ -13,7 +13,7 @@ from dissector.findings import Finding
 from dissector.spec import Field, Message, Repeat
 
 PRESENT, ABSENT, PARTIAL = 0, 1, 2
-"""States of a node: its bytes are all there, it is not in these bytes, some of its bytes are missing."""
+"""States of a node: all of it is here, none of it is, only its first bytes are."""
 
 Declared = Field | Message | Repeat | None
 
@@ -176,8 +176,8 @@ def findings(node: Node) -> list[Finding]:
 def walk_paths(node: Node) -> Iterator[tuple[str, Node]]:
     """`walk` with each node's path: ``CopyData.XLogData.Relation.columns[0].name``.
 
-    A field that carries another message keeps its node, but the path of what it carries goes on from
-    the message: the carrier's name is left out.
+    A field that carries another message keeps its node, but the path of what it carries goes on
+    from the message: the carrier's name is left out.
     """
     pending = [("", node)]
     while pending:
