@@ -1,0 +1,423 @@
+"""scapy Packet classes made from the catalogue: one class for each message, part and repeated group.
+
+The bytes of a packet are read by its declaration and its Dialect. A packet that has none of its own
+takes the Dialect of what it stands in, and at last `ASSUMED`. Reading never raises: where the bytes do
+not go on as declared the reading stops, the packet's fields end there, and the rest is Raw.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from scapy.fields import ConditionalField
+from scapy.packet import Packet, Raw
+
+from dissector import catalogue
+from dissector.layers.fields import (
+    ArrayField,
+    CharField,
+    DataField,
+    NumberField,
+    OptionField,
+    PartField,
+    RepeatField,
+    TextField,
+    Unparsed,
+    attribute,
+)
+from dissector.spec import Choice, Dialect, Field, Kind, Message, Part, Repeat, When
+
+ASSUMED = Dialect(copy="pgoutput")
+"""For a packet without a Dialect: release 18, COPY BOTH of pgoutput, outside a stream."""
+
+TAKEN = frozenset({"Message", "Type"})
+"""Names of scapy.all that messages have too: their classes begin with ``Pg``."""
+
+TERMINATOR = Field("terminator", Kind("zero", "Byte1", width=1), "The zero byte that ends the list.", 0)
+
+
+class _FieldsThatAre:
+    """`fields_desc` of a class is the whole list; of a packet, the fields up to where it stopped.
+
+    So everything in scapy that walks the fields (show, build, repr) sees no default value for a
+    field whose bytes were never there.
+    """
+
+    def __init__(self, every: list[Any]) -> None:
+        self.every = every
+
+    def __get__(self, pkt: Any, cls: Any) -> list[Any]:
+        if pkt is None or pkt.stopped is None:
+            return self.every
+        return self.every[: pkt.stopped]
+
+
+class CataloguePacket(Packet):
+    """What all the classes share. dialect: keyword of the constructor, or set later.
+
+    stopped: how many fields were read before the bytes went wrong; None when all were.
+    frames, sender, context: of a packet from PostgresSession: the numbers of the frames that hold it
+    (from 1), "F" or "B", and the session's Context.
+    """
+
+    __slots__ = ["_dialect", "_tail", "broken", "context", "frames", "sender", "stopped"]
+
+    declared: Message | None = None
+    choices: dict[str, list[Field]] = {}
+    needs: dict[str, list[tuple[str, str]]] = {}
+    required: frozenset[str] = frozenset()
+    optional: dict[str, str] = {}
+    length_at: int | None = None
+    layered = False
+
+    def __init__(self, _pkt: Any = b"", *args: Any, dialect: Dialect | None = None, **fields: Any):
+        self._dialect = dialect
+        self._tail = b""
+        self.broken = False
+        self.stopped = None
+        self.frames = ()
+        self.sender = None
+        self.context = None
+        super().__init__(_pkt, *args, **fields)
+
+    # -- state that scapy's own copying does not know
+
+    @property
+    def dialect(self) -> Dialect:
+        """The Dialect in force: the packet's own, or that of what it stands in."""
+        pkt: Any = self
+        while pkt is not None:
+            own = getattr(pkt, "_dialect", None) if isinstance(pkt, CataloguePacket) else None
+            if own is not None:
+                return own
+            pkt = pkt.parent or pkt.underlayer
+        return ASSUMED
+
+    @dialect.setter
+    def dialect(self, dialect: Dialect | None) -> None:
+        self._dialect = dialect
+
+    def _same_state(self, clone: Any) -> Any:
+        for name in CataloguePacket.__slots__:
+            setattr(clone, name, getattr(self, name))
+        return clone
+
+    def copy(self) -> Any:
+        return self._same_state(super().copy())
+
+    def clone_with(self, payload: Any = None, **fields: Any) -> Any:
+        return self._same_state(super().clone_with(payload, **fields))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_unpickled, (type(self), self.build(), self._dialect, self.frames, self.sender, self.time))
+
+    def __getattr__(self, name: str) -> Any:
+        # An outer layer (Ether, TCP) asks its payload for what it does not have: pkt.frames works.
+        if name in ("frames", "sender", "context", "dialect"):
+            return object.__getattribute__(self, name)
+        return super().__getattr__(name)
+
+    def dialect_to_read(self) -> Dialect:
+        """The Dialect under which the bytes of this packet read as what it holds now.
+
+        That is its Dialect and every condition that a field somebody set brings about.
+        """
+        dialect = self.dialect
+        pkt: Any = self
+        while isinstance(pkt, CataloguePacket):
+            for name, condition in pkt.optional.items():
+                if pkt.fields.get(name) is not None:
+                    dialect = replace(dialect, **{condition: True})
+            pkt = pkt.payload
+        return dialect
+
+    def show2(self, dump: bool = False, indent: int = 3, lvl: str = "", label_lvl: str = "") -> Any:
+        """As `show`, after building the packet and reading it again: lengths and counts are filled."""
+        again = type(self)(bytes(self), dialect=self.dialect_to_read())
+        return again.show(dump, indent, lvl, label_lvl)
+
+    # -- conditions
+
+    def taken(self, choice: str) -> bool:
+        """Whether an option of `choice` has been read or set."""
+        return any(self.fields.get(attribute(option.name)) is not None for option in self.choices[choice])
+
+    def chosen(self, choice: str) -> str:
+        """The letter of the option of `choice` that is there; "" for none.
+
+        When a packet is built and no option was set, the first is taken that fits the fields that
+        were set, or, where one is required, the first of all.
+        """
+        options = self.choices[choice]
+        for option in options:
+            if self.fields.get(attribute(option.name)) is not None:
+                return str(option.constant)
+        if self.stopped is not None:
+            return ""
+        for letters, name in self.needs.get(choice, ()):
+            if self.fields.get(name) is not None:
+                return (letters or str(options[0].constant))[0]
+        return str(options[0].constant) if choice in self.required else ""
+
+    # -- building
+
+    def measured(self, fld: NumberField) -> int:
+        """The count or the length that `fld` tells, from what it measures."""
+        for name in fld.measures:
+            other, value = self.getfield_and_val(name)
+            if value is not None:
+                is_list = other.islist
+                return int(other.i2count(self, value) if is_list else other.i2len(self, value))
+        return -1 if -1 in fld.decl.values else 0
+
+    def post_build(self, pkt: bytes, pay: bytes) -> bytes:
+        at = self.length_at
+        if at is not None and len(pkt) > at and self.getfieldval("length") is None:
+            told = self.get_field("length").struct.pack(len(pkt) + len(pay) - at)
+            pkt = pkt[:at] + told + pkt[at + len(told) :]
+        return pkt + pay
+
+    # -- reading
+
+    @classmethod
+    def size_of(cls, data: bytes, start: int) -> int | None:
+        """How many bytes from ``data[start]`` on the message has, by its own length field.
+
+        None when the length is not there, or is none: less than what counts itself.
+        """
+        if cls.length_at is None:
+            return None
+        begin = start + cls.length_at
+        width = cls.length.sz
+        if len(data) < begin + width:
+            return None
+        length = int.from_bytes(data[begin : begin + width], "big", signed=True)
+        return cls.length_at + length if length >= width else None
+
+    @classmethod
+    def part(cls, data: bytes, parent: Any) -> tuple[Any, bytes]:
+        """Read one part from the beginning of `data`: the packet and the bytes after it."""
+        part = cls(_parent=parent)
+        return part, part.do_dissect(data)
+
+    def do_dissect(self, s: bytes) -> bytes:
+        for number, fld in enumerate(type(self).fields_desc):
+            try:
+                rest, value = fld.getfield(self, s)
+            except Unparsed:
+                self.stopped = number
+                break
+            if value is not None or not fld.isconditional:
+                self.fields[fld.name] = value
+            if fld.name == "length" and self.length_at is not None:
+                rest = self._bounded(s, rest, value)
+            s = rest
+            if self.broken:
+                self.broken = False
+                self.stopped = number + 1
+                break
+        # scapy's cache of the bytes cannot see a change deep inside; a build comes from the fields.
+        self.raw_packet_cache = None
+        self.explicit = 1
+        return s
+
+    def _bounded(self, before: bytes, rest: bytes, length: int) -> bytes:
+        """What follows the length field and is inside the message; the rest is not the message's."""
+        width = len(before) - len(rest)
+        if width <= length < len(before):
+            self._tail = before[length:]
+            return before[width:length]
+        return rest
+
+    def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
+        return s, self._tail
+
+    def guess_payload_class(self, payload: bytes) -> Any:
+        if self.stopped is not None or not self.layered or self.declared is None:
+            return Raw
+        dialect = self.dialect
+        inner = inner_layer(self.declared.layer, dialect)
+        message = catalogue.lookup_bytes(inner, payload, 0, dialect) if inner else None
+        return Raw if message is None else CLASSES.get(message.name, Raw)
+
+
+def _unpickled(
+    cls: Any, data: bytes, dialect: Dialect | None, frames: Any, sender: Any, time: Any
+) -> Any:
+    pkt = cls(data, dialect=dialect)
+    pkt.frames, pkt.sender, pkt.time = frames, sender, time
+    return pkt
+
+
+def inner_layer(outer: str, dialect: Dialect) -> str:
+    """The layer of what a CopyData or an XLogData carries; "" for bytes that are no message."""
+    if outer in ("frontend", "backend"):
+        return "replication" if dialect.copy in ("pgoutput", "plugin", "wal", "backup") else ""
+    return "pgoutput" if outer == "replication" and dialect.copy in ("", "pgoutput") else ""
+
+
+# -- making classes ------------------------------------------------------------------------------
+
+CLASSES: dict[str, Any] = {}
+"""Message name -> class."""
+
+PARTS: dict[str, Any] = {}
+"""Class name -> class of the groups that repeat inside messages."""
+
+
+def class_name(text: str) -> str:
+    """``Primary keepalive message`` -> ``PrimaryKeepaliveMessage``."""
+    words = re.findall(r"[A-Za-z0-9]+", text.replace("_", " "))
+    name = "".join(word[0].upper() + word[1:] for word in words)
+    return f"Pg{name}" if name in TAKEN else name
+
+
+def _singular(name: str) -> str:
+    return name[:-1] if name.endswith("s") and not name.endswith("ss") else name
+
+
+def _siblings(parts: tuple[Part, ...]) -> Iterator[Field]:
+    for part in parts:
+        if isinstance(part, Field):
+            yield part
+        elif isinstance(part, When):
+            yield from _siblings(part.parts)
+
+
+def _condition(when: When) -> Any:
+    kind, _, argument = when.condition.partition(":")
+    name, _, letters = argument.partition("=")
+    if kind == "chosen":
+        return lambda pkt: bool(chosen := pkt.chosen(name)) and (not letters or chosen in letters)
+    names = [attribute(each.name) for each in _siblings(when.parts)]
+
+    def present(pkt: Any) -> bool:
+        # What somebody set is there, whatever the Dialect: Insert(xid=7) needs no Dialect to be built.
+        if any(pkt.fields.get(each) is not None for each in names):
+            return True
+        dialect = pkt.dialect
+        return bool(getattr(dialect, kind)) and when.since <= dialect.release <= when.until
+
+    return present
+
+
+class _Maker:
+    """Makes the class of one group of siblings."""
+
+    def __init__(self, name: str, parts: tuple[Part, ...]) -> None:
+        self.name = name
+        self.fields: list[Any] = []
+        self.choices: dict[str, list[Field]] = {}
+        self.needs: dict[str, list[tuple[str, str]]] = {}
+        self.required: set[str] = set()
+        self.optional: dict[str, str] = {}
+        self.layered = False
+        self.length_at: int | None = None
+        self.declared = {each.name: each for each in _siblings(parts)}
+        self.measures: dict[str, list[str]] = {}
+        self._measure(parts)
+        self._add(parts, None)
+
+    def _measure(self, parts: tuple[Part, ...]) -> None:
+        for part in parts:
+            if isinstance(part, When):
+                self._measure(part.parts)
+            elif isinstance(part, Repeat) and part.count:
+                self.measures.setdefault(part.count, []).append(attribute(part.name))
+            elif isinstance(part, Field) and (told := part.size_from or part.count_from):
+                self.measures.setdefault(told, []).append(attribute(part.name))
+
+    def _add(self, parts: tuple[Part, ...], when: When | None) -> None:
+        for part in parts:
+            if isinstance(part, When):
+                self._add(part.parts, part)
+                kind, _, argument = part.condition.partition(":")
+                if kind == "chosen":
+                    choice, _, letters = argument.partition("=")
+                    # The value before its length: what a person sets comes last.
+                    for each in reversed(list(_siblings(part.parts))):
+                        self.needs.setdefault(choice, []).append((letters, attribute(each.name)))
+                else:
+                    names = (attribute(each.name) for each in _siblings(part.parts))
+                    self.optional.update(dict.fromkeys(names, kind))
+            elif isinstance(part, Choice):
+                self._choice(part)
+            elif isinstance(part, Repeat):
+                group = make(f"{self.name} {_singular(part.name)}", part.parts)
+                PARTS[group.__name__] = group
+                self._put(RepeatField(part.name, group, part.count, part.until_zero), when)
+                if part.until_zero:
+                    self._put(NumberField(TERMINATOR), when)
+            elif part.layer:
+                self.layered = True
+            else:
+                if part.includes_self and part.name == "length":
+                    self.length_at = sum(each.sz for each in self.fields)
+                self._put(self._field(part, when is not None), when)
+
+    def _put(self, fld: Any, when: When | None) -> None:
+        self.fields.append(fld if when is None else ConditionalField(fld, _condition(when)))
+
+    def _choice(self, choice: Choice) -> None:
+        self.choices[choice.name] = list(choice.options)
+        if choice.required:
+            self.required.add(choice.name)
+        for option in choice.options:
+            last = choice.required and option is choice.options[-1]
+            self.fields.append(OptionField(option, choice.name, last))
+
+    def _field(self, decl: Field, optional: bool) -> Any:
+        kind = decl.kind
+        if kind.rule == "string":
+            return TextField(decl)
+        if kind.rule == "part":
+            return PartField(decl, CLASSES[kind.part], optional)
+        if kind.rule == "array":
+            return ArrayField(decl)
+        if kind.rule == "bytes" or kind.show == "bytes":
+            return DataField(decl, self.declared.get(decl.size_from))
+        if kind.show == "char":
+            return CharField(decl)
+        return NumberField(decl, tuple(self.measures.get(decl.name, ())))
+
+    def attributes(self) -> dict[str, Any]:
+        return {
+            "fields_desc": self.fields,
+            "choices": self.choices,
+            "needs": self.needs,
+            "required": frozenset(self.required),
+            "optional": self.optional,
+            "length_at": self.length_at,
+            "layered": self.layered,
+        }
+
+
+def make(
+    name: str, parts: tuple[Part, ...], message: Message | None = None, base: Any = CataloguePacket
+) -> Any:
+    """The class for `parts` called `name`; `message` when they are a whole message."""
+    attributes = _Maker(name, parts).attributes()
+    attributes["name"] = name
+    attributes["declared"] = message
+    attributes["__doc__"] = message.meaning if message else f"One element of {name}."
+    attributes["__module__"] = "dissector.layers"
+    cls: Any = type(base)(class_name(name), (base,), attributes)
+    type.__setattr__(cls, "fields_desc", _FieldsThatAre(cls.fields_desc))
+    return cls
+
+
+def make_all() -> dict[str, Any]:
+    """All classes by class name, also under the names that other releases give; fills CLASSES."""
+    ordered = sorted(catalogue.MESSAGES, key=lambda message: message.layer != "part")
+    public: dict[str, Any] = {}
+    for message in ordered:
+        cls = make(message.name_in(ASSUMED.release), message.parts, message)
+        CLASSES[message.name] = cls
+        for name in (message.name, *(older for _, older in message.older_names)):
+            public.setdefault(class_name(name), cls)
+        public[cls.__name__] = cls
+    public.update(PARTS)
+    return public
