@@ -41,7 +41,10 @@ CODES: dict[str, tuple[Severity, str]] = {
     "count-too-large": (E, "{count} {what} need {least}{need} bytes, {left} remain"),
     "too-many": (N, "only the first {shown} {what} are taken apart, {count} more are not"),
     "negative-length": (E, "{name} is {value}; {allowed}"),
-    "unterminated-string": (E, "string not terminated: no zero byte in the {left} bytes that remain"),
+    "unterminated-string": (
+        E,
+        "string not terminated: no zero byte in the {left} bytes that remain",
+    ),
     "unknown-message": (E, "unknown {layer} message {tag}"),
     "unknown-tuple-kind": (E, "unknown tuple kind {kind} at offset {offset}"),
     "unexpected-byte": (E, "{got} where {expected} is expected"),
@@ -58,7 +61,10 @@ CODES: dict[str, tuple[Severity, str]] = {
     "message-in-gap": (E, "{have} of {need} bytes of this message are in the capture"),
     "resynchronised": (W, "{bytes} bytes skipped to the next message boundary that proves itself"),
     "began-mid-session": (N, "the capture begins inside the connection: {what} assumed"),
-    "retransmission-differs": (E, "frame {frame} repeats bytes of frame {first} with other content"),
+    "retransmission-differs": (
+        E,
+        "frame {frame} repeats bytes of frame {first} with other content",
+    ),
     "stream-ended-early": (W, "the stream ends after {have} of {need} bytes of this message"),
     # state
     "stream-outside": (W, "{message} outside a streaming session (protocol version {proto})"),
@@ -68,6 +74,15 @@ CODES: dict[str, tuple[Severity, str]] = {
     "unknown-relation": (W, "relation {oid} was not described before this message"),
     "column-count": (W, "the tuple has {got} columns, the relation {expected}"),
     "option": (W, "{text}"),
+    "tls-no-keys": (N, "encrypted with TLS, and {why}: {advice}"),
+    "tls-wrong-key": (
+        E,
+        "the {side}'s first encrypted record does not open with the key log's secrets; {advice}",
+    ),
+    "tls-gap": (E, "{bytes} bytes are missing from the TLS stream: {about}"),
+    "tls-damaged": (E, "{what}; {action}"),
+    "tls-unsupported": (W, "{what} cannot be opened; {action}"),
+    "tls-alert": (W, "TLS alert from the {side}, {alert}"),
     # files
     "file-cut": (E, "{file}: cut at byte {offset} ({what}); everything before it was read"),
     "file-damaged": (E, "{file}: {what} at byte {offset}; {action}"),
