@@ -1,0 +1,260 @@
+"""Capture files as one sequence of frames: opened, told apart, merged in time order.
+
+Sources of the formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import NamedTuple
+
+import numpy as np
+
+from dissector.capture.frames import FILE_SHIFT, OFFSET, Array, Columns, Interface, Notes, no_frames
+from dissector.capture.pcap import PcapReader
+from dissector.capture.pcapng import PcapngReader
+from dissector.capture.sources import SPOOL_LIMIT, Source
+from dissector.errors import CaptureError
+from dissector.findings import Finding
+
+BATCH_FRAMES = 16384
+"""Frames in a batch: enough that numpy's cost per call vanishes, few enough to stay in cache."""
+
+BATCH_BYTES = 12 << 20
+"""File bytes in a batch; bounds what is copied at once when frames are large."""
+
+Path = str | PathLike[str]
+
+
+class Frame(NamedTuple):
+    """One frame read again. time: ns since 1970 UTC; digits: its resolution in decimals."""
+
+    time: int
+    digits: int
+    linktype: int
+    wirelen: int
+    data: bytes
+    interface: Interface
+
+
+@dataclass(slots=True)
+class FrameBatch:
+    """Frames in capture order. first: number of the first one. The columns are those of `Columns`,
+    but record and offset are positions (file number << 42 | offset)."""
+
+    first: int
+    columns: Columns
+
+    @property
+    def last(self) -> int:
+        """The number of the last frame."""
+        return self.first + len(self.columns.time) - 1
+
+
+class CaptureFiles:
+    """Opened capture files. Use as a context manager, or call close()."""
+
+    def __init__(
+        self, paths: Sequence[Path], *, batch_frames: int, batch_bytes: int, spool_limit: int
+    ) -> None:
+        self.notes = Notes()
+        self.batch_frames, self.batch_bytes = batch_frames, batch_bytes
+        self.sources: list[Source] = []
+        self.frames = 0
+        self.comments: dict[int, list[str]] = {}
+        _allow_files(len(paths))
+        for number, path in enumerate(paths):
+            self.sources.append(Source(number, fspath(path), spool_limit))
+        self._readers = [_reader(source, self.notes) for source in self.sources]
+
+    def __enter__(self) -> CaptureFiles:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget the mappings; spooled temporary files go with them."""
+        self._readers.clear()
+        self.sources.clear()
+
+    @property
+    def interfaces(self) -> list[Interface]:
+        """The interfaces of all files; `Columns.interface` counts in this list."""
+        return self.notes.interfaces
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What is wrong with the files; complete after the last batch."""
+        return self.notes.findings
+
+    @property
+    def secrets(self) -> list[tuple[int, bytes]]:
+        """(type, bytes) of Decryption Secrets Blocks; type 0x544c534b is an NSS key log."""
+        return self.notes.secrets
+
+    @property
+    def names(self) -> dict[str, list[str]]:
+        """Address -> names, from Name Resolution Blocks."""
+        return self.notes.names
+
+    def batches(self) -> Iterator[FrameBatch]:
+        """All frames, in time order over the files, in file order inside each file. Call it once."""
+        numbered = [_Stream(s, r, self) for s, r in zip(self.sources, self._readers, strict=True)]
+        merged = _merge(numbered) if len(numbered) > 1 else numbered[0].batches()
+        for columns in merged:
+            batch = FrameBatch(self.frames + 1, columns)
+            self.frames += len(columns.time)
+            if self.notes.comments:
+                self._number_comments(batch)
+            yield batch
+        if self.notes.comments:
+            self._number_comments(FrameBatch(self.frames + 1, no_frames()))
+
+    def _number_comments(self, batch: FrameBatch) -> None:
+        """Comments are collected by record; give them the frame's number once it has one."""
+        records = batch.columns.record.tolist()
+        numbers = {record: batch.first + i for i, record in enumerate(records)}
+        waiting = self.notes.comments
+        self.notes.comments = []
+        for record, text in waiting:
+            number = 0 if record < 0 else numbers.get(record, -1)
+            if number < 0:
+                self.notes.comments.append((record, text))
+            else:
+                self.comments.setdefault(number, []).append(text)
+
+    def read(self, position: int, length: int) -> bytes:
+        """`length` bytes at `position`."""
+        number, offset = self.split(position)
+        return bytes(self.sources[number].view[offset : offset + length])
+
+    def split(self, position: int) -> tuple[int, int]:
+        """(file number, offset in it) of a position."""
+        return position >> FILE_SHIFT, position & OFFSET
+
+    def frame(self, record: int) -> Frame:
+        """The frame whose record is at position `record` (of a part that was read already)."""
+        number, offset = self.split(record)
+        columns = self._readers[number].read(offset)
+        face = self.notes.interfaces[int(columns.interface[0])]
+        start, length = int(columns.offset[0]), int(columns.caplen[0])
+        data = bytes(self.sources[number].view[start : start + length])
+        return Frame(
+            int(columns.time[0]), face.digits, face.linktype, int(columns.wirelen[0]), data, face
+        )
+
+
+def open_capture_files(
+    paths: Sequence[Path],
+    *,
+    batch_frames: int = BATCH_FRAMES,
+    batch_bytes: int = BATCH_BYTES,
+    spool_limit: int = SPOOL_LIMIT,
+) -> CaptureFiles:
+    """Open captures ("-" is standard input) as one. Raises CaptureError: one line, what to try."""
+    if not paths:
+        raise CaptureError("no capture named; give one or more pcap or pcapng files")
+    return CaptureFiles(
+        paths, batch_frames=batch_frames, batch_bytes=batch_bytes, spool_limit=spool_limit
+    )
+
+
+def _reader(source: Source, notes: Notes) -> PcapReader | PcapngReader:
+    return PcapReader(source, notes) if source.kind == "pcap" else PcapngReader(source, notes)
+
+
+def _allow_files(count: int) -> None:
+    """A mapping keeps its file open: raise the soft limit when many files are named."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if count + 64 > soft:
+            wanted = count + 64 if hard == resource.RLIM_INFINITY else min(hard, count + 64)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+class _Stream:
+    """The batches of one file with positions in place of offsets, and its first time."""
+
+    def __init__(
+        self, source: Source, reader: PcapReader | PcapngReader, files: CaptureFiles
+    ) -> None:
+        self.source, self.reader, self.files = source, reader, files
+
+    def first_time(self) -> int:
+        """The time of the first frame, a very early one when there is none."""
+        trial = _reader(self.source, Notes())
+        for columns in trial.batches(64, 1):
+            return int(columns.time[0])
+        return -(1 << 63)
+
+    def batches(self) -> Iterator[Columns]:
+        """Batches; memory of the file is released behind the reader."""
+        high = self.source.base
+        done = 0
+        for columns in self.reader.batches(self.files.batch_frames, self.files.batch_bytes):
+            yield columns._replace(record=columns.record | high, offset=columns.offset | high)
+            end = int(columns.record[-1])
+            self.source.release(done, end)
+            done = end
+        if self.source.cut is not None:
+            self.files.findings.append(self.source.cut)
+
+
+class _Head:
+    """What is loaded of one file while merging. key: the running maximum of time, which keeps the
+    order inside the file even where its clock went back."""
+
+    def __init__(self, stream: _Stream) -> None:
+        self.source = stream.batches()
+        self.columns: Columns | None = None
+        self.key: Array = np.zeros(0, np.int64)
+        self.top = -(1 << 63)
+        self.load()
+
+    def load(self) -> None:
+        self.columns = next(self.source, None)
+        if self.columns is not None:
+            self.key = np.maximum(np.maximum.accumulate(self.columns.time), self.top)
+            self.top = int(self.key[-1])
+
+    def take(self, horizon: int) -> tuple[Columns, Array]:
+        """Remove and return the rows up to `horizon`."""
+        assert self.columns is not None
+        count = int(np.searchsorted(self.key, horizon, side="right"))
+        taken = self.columns.rows(slice(0, count)), self.key[:count]
+        self.columns, self.key = self.columns.rows(slice(count, None)), self.key[count:]
+        if not len(self.key):
+            self.load()
+        return taken
+
+
+def _merge(streams: list[_Stream]) -> Iterator[Columns]:
+    """Rows of all files by time; equal times keep the order in which the files begin."""
+    waiting = sorted(((s.first_time(), s.source.number, s) for s in streams), key=lambda w: w[:2])
+    waiting.reverse()
+    heads: list[_Head] = []
+    while waiting or heads:
+        if not heads:
+            heads.append(_Head(waiting.pop()[2]))
+        heads = [h for h in heads if h.columns is not None]
+        if not heads:
+            continue
+        horizon = min(h.top for h in heads)
+        if waiting and waiting[-1][0] < horizon:
+            heads.append(_Head(waiting.pop()[2]))
+            continue
+        parts = [part for h in heads if len((part := h.take(horizon))[1])]
+        if len(parts) == 1:
+            yield parts[0][0]
+            continue
+        order = np.argsort(np.concatenate([key for _, key in parts]), kind="stable")
+        together = Columns(*(np.concatenate(c) for c in zip(*(p for p, _ in parts), strict=True)))
+        together = together.rows(order)
+        for start in range(0, len(order), BATCH_FRAMES):
+            yield together.rows(slice(start, start + BATCH_FRAMES))

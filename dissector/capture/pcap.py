@@ -1,0 +1,115 @@
+"""The pcap format (draft-ietf-opsawg-pcap): both byte orders, microseconds and nanoseconds, and the
+modified form a1b2cd34 whose record headers are 24 bytes long."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import numpy as np
+
+from dissector.capture.frames import MAX_FRAME, Columns, Interface, Notes
+from dissector.capture.sources import Source
+from dissector.findings import finding
+
+FILE_HEADER = 24
+MODIFIED = 0xA1B2CD34
+NANO = 0xA1B23C4D
+
+USUAL_MAX = 1 << 20
+"""A record may be this long even when the header promises less: BIG TCP makes 512 KiB frames."""
+
+
+class PcapReader:
+    """Frames of one pcap file in batches."""
+
+    def __init__(self, source: Source, notes: Notes) -> None:
+        self.source = source
+        self.notes = notes
+        head = bytes(source.view[:FILE_HEADER])
+        self.order = "<" if head[:1] in b"\xd4\x4d\x34" else ">"
+        self.complete = len(head) == FILE_HEADER
+        if not self.complete:
+            head = head.ljust(FILE_HEADER, b"\0")
+        magic, _, _, _, _, snaplen, network = struct.unpack(f"{self.order}IHHiIII", head)
+        self.header = 24 if magic == MODIFIED else 16
+        digits = 9 if magic == NANO else 6
+        self.face = Interface(source.number, network & 0xFFFF, snaplen, digits, digits)
+        self.limit = min(max(snaplen, USUAL_MAX), MAX_FRAME)
+        self.base = len(notes.interfaces)
+        notes.interfaces.append(self.face)
+
+    def batches(self, frames: int, span: int) -> Iterator[Columns]:
+        """Batches of at most `frames` frames and about `span` bytes. Findings go to the notes."""
+        source, header, size = self.source, self.header, self.source.size
+        if not self.complete:
+            self._cut(0, "inside the file header")
+            return
+        numbers = source.numbers(f"{self.order}u4")
+        caplen_at = struct.Struct(f"{self.order}I").unpack_from
+        data, pos = source.view, FILE_HEADER
+        while pos < size:
+            start, last = pos, min(size - header, pos + span)
+            at: list[int] = []
+            add = at.append
+            for _ in range(frames):
+                if pos > last:
+                    break
+                add(pos)
+                pos += caplen_at(data, pos + 8)[0] + header
+            record = np.array(at, np.int64)
+            caplen = numbers[record + 8].astype(np.int64)
+            good = len(at)
+            bad = np.flatnonzero((caplen > self.limit) | (record + header + caplen > size))
+            if len(bad):
+                good = int(bad[0])
+            if good:
+                yield self._columns(record[:good], caplen[:good], numbers)
+            if good < len(at):
+                where, length = int(record[good]), int(caplen[good])
+                if length > self.limit:
+                    self._damaged(where, length)
+                else:
+                    left = size - where - header
+                    self._cut(where, f"the record needs {length} bytes, {left} remain")
+                return
+            if pos == start:  # fewer bytes than a record header remain
+                self._cut(pos, "inside a record header")
+                return
+
+    def read(self, record: int) -> Columns:
+        """The one frame whose record is at offset `record`."""
+        numbers = self.source.numbers(f"{self.order}u4")
+        at = np.array([record], np.int64)
+        return self._columns(at, numbers[at + 8].astype(np.int64), numbers)
+
+    def interface(self, record: int) -> Interface:
+        """The interface of the frame at `record`: a pcap file has one."""
+        return self.face
+
+    def _columns(self, record: np.ndarray, caplen: np.ndarray, numbers: np.ndarray) -> Columns:
+        seconds = numbers[record].astype(np.int64)
+        part = numbers[record + 4].astype(np.int64)
+        unit = 1 if self.face.digits == 9 else 1000
+        wirelen = np.maximum(numbers[record + 12].astype(np.int64), caplen)
+        return Columns(
+            seconds * 1_000_000_000 + part * unit,
+            record,
+            record + self.header,
+            caplen,
+            wirelen,
+            np.full(len(record), self.base, np.int64),
+        )
+
+    def _cut(self, offset: int, what: str) -> None:
+        if self.source.cut is None:  # else the cut of the compressed data is already told
+            self.notes.findings.append(
+                finding("file-cut", offset, file=self.source.label, what=what)
+            )
+
+    def _damaged(self, offset: int, length: int) -> None:
+        what = f"a record of {length} bytes (at most {self.limit} are possible)"
+        action = "everything before it was read"
+        self.notes.findings.append(
+            finding("file-damaged", offset, file=self.source.label, what=what, action=action)
+        )

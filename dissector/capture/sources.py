@@ -1,0 +1,270 @@
+"""One capture file as bytes in memory: mapped, or spooled to a temporary file first.
+
+Compression is told by content (RFC 1952 gzip, RFC 8878 Zstandard, the LZ4 frame format), never by the
+name. Compressed input and input that cannot seek goes to an unnamed temporary file, which the system
+deletes when the program ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import stat
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from dissector.capture.frames import FILE_SHIFT
+from dissector.errors import CaptureError
+from dissector.findings import Finding, finding
+from dissector.text import visible
+
+STDIN = "-"
+"""The path that means standard input."""
+
+BLOCK = 1 << 20
+"""Bytes read at a time while spooling: large enough that the loop costs nothing."""
+
+SPOOL_LIMIT = 1 << 38
+"""Decompressed bytes at which spooling stops (256 GiB): a small file can expand without end."""
+
+_GZIP, _ZSTD, _LZ4, _LZ4_OLD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\x02\x21\x4c\x18"
+
+MAGICS = {
+    bytes.fromhex(text): kind
+    for text, kind in (
+        ("a1b2c3d4", "pcap"),
+        ("d4c3b2a1", "pcap"),
+        ("a1b23c4d", "pcap"),
+        ("4d3cb2a1", "pcap"),
+        ("a1b2cd34", "pcap"),
+        ("34cdb2a1", "pcap"),
+        ("0a0d0d0a", "pcapng"),
+    )
+}
+"""First four bytes -> format."""
+
+_FOREIGN = (
+    (b"snoop\0", "a Solaris snoop file; convert it with: editcap FILE NEW.pcapng"),
+    (b"GMBU", "a Network Monitor file; convert it with: editcap FILE NEW.pcapng"),
+    (b"RTSS", "a Network Monitor file; convert it with: editcap FILE NEW.pcapng"),
+    (b"\xfd7zXZ\0", "xz data; unpack it with: xz -d FILE"),
+    (b"BZh", "bzip2 data; unpack it with: bunzip2 FILE"),
+    (b"PK\x03\x04", "a zip archive; unpack it first"),
+    (b"\x7fELF", "a program; name a file that tcpdump or Wireshark wrote"),
+)
+
+
+class Source:
+    """The bytes of one capture file.
+
+    number: its place among the files. name: as the user gave it. kind: "pcap" or "pcapng".
+    compression: "", "gzip", "zstd" or "lz4". size: bytes after decompression.
+    data: the mapping; u1, u2, u4, u8: read-only arrays over it in which item i is the (big-endian)
+    number that begins at byte i, so that unaligned fields are gathered with one index array.
+    cut: the finding of a compressed stream that ends early, else None.
+    """
+
+    def __init__(self, number: int, name: str, spool_limit: int = SPOOL_LIMIT) -> None:
+        self.number = number
+        self.base = number << FILE_SHIFT
+        self.name = name
+        self.label = "standard input" if name == STDIN else visible(name)
+        self.compression = ""
+        self.cut: Finding | None = None
+        self.spooled = False
+        with _errors(self.label), contextlib.ExitStack() as stack:
+            file = stack.enter_context(_open(name, self.label))
+            head = _head(file)
+            plain = _unpacker(head)
+            if plain or not _seekable(file):
+                self.compression = plain[0] if plain else ""
+                file = stack.enter_context(self._spool(file, head, plain, spool_limit))
+            self.size = os.fstat(file.fileno()).st_size
+            if not self.size:
+                raise CaptureError(self._empty())
+            self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self.view = memoryview(self.data)
+        self.kind = self._kind()
+        self.u1 = np.frombuffer(self.data, np.uint8)
+        self.u2, self.u4, self.u8 = self.numbers(">u2"), self.numbers(">u4"), self.numbers(">u8")
+
+    def numbers(self, dtype: str) -> np.ndarray[Any, Any]:
+        """An array over the bytes whose item i is the number of `dtype` that begins at byte i."""
+        return overlapping(self.data, self.size, dtype)
+
+    def release(self, start: int, stop: int) -> None:
+        """Tell the system that bytes start..stop are not needed soon: keeps resident memory flat."""
+        page = mmap.PAGESIZE
+        start, stop = -(-start // page) * page, stop // page * page
+        if stop > start and hasattr(mmap, "MADV_DONTNEED"):
+            with contextlib.suppress(OSError, ValueError):
+                self.data.madvise(mmap.MADV_DONTNEED, start, stop - start)
+
+    def _empty(self) -> str:
+        if self.compression:
+            return f"{self.label}: nothing inside the {self.compression} data; check the file"
+        if self.name == STDIN:
+            return "standard input: no bytes came; pipe a capture in: tcpdump -w - | pgdissect list -"
+        return f"{self.label}: the file is empty; was the recording flushed (tcpdump -U) or copied?"
+
+    def _kind(self) -> str:
+        head = bytes(self.view[:16])
+        for magic, kind in MAGICS.items():
+            if head[:4] == magic[: len(head)]:
+                return kind
+        for begin, what in _FOREIGN:
+            if head.startswith(begin):
+                raise CaptureError(f"{self.label}: {what}")
+        text = all(32 <= c < 127 or c in b"\r\n\t" for c in head)
+        begins = f'"{visible(head.decode("ascii"))}"' if text else head[:8].hex(" ")
+        raise CaptureError(
+            f"{self.label}: not a capture (it begins with {begins}); "
+            "give a pcap or pcapng file, plain or packed with gzip, zstd or lz4"
+        )
+
+    def _spool(
+        self, file: IO[bytes], head: bytes, plain: tuple[str, Unpack] | None, limit: int
+    ) -> IO[bytes]:
+        out = tempfile.TemporaryFile(prefix="pgdissect-")  # noqa: SIM115 - the caller closes it
+        self.spooled = True
+        total = 0
+        blocks = _blocks(file, head)
+        try:
+            for block in plain[1](blocks) if plain else blocks:
+                out.write(block)
+                total += len(block)
+                if total > limit:
+                    self.cut = finding(
+                        "file-cut", total, file=self.label, what=f"unpacking stops at {limit} bytes"
+                    )
+                    break
+        except _Cut as cut:
+            what = f"the {self.compression} data {cut}"
+            self.cut = finding("file-cut", total, file=self.label, what=what)
+        except OSError as error:
+            out.close()
+            raise CaptureError(
+                f"{self.label}: cannot spool to {tempfile.gettempdir()}: {error.strerror}; "
+                "point TMPDIR at a folder with room"
+            ) from error
+        out.flush()
+        return out
+
+
+Unpack = Callable[[Iterator[bytes]], Iterator[bytes]]
+
+
+class _Cut(Exception):
+    """Compressed data ends early or is damaged; what came out before is good."""
+
+
+def overlapping(data: Any, size: int, dtype: str) -> np.ndarray[Any, Any]:
+    """An array over `data` (`size` bytes) whose item i is the `dtype` number that begins at byte i."""
+    width = np.dtype(dtype).itemsize
+    if size < width:
+        return np.zeros(0, dtype)
+    return np.ndarray((size - width + 1,), dtype, buffer=data, strides=(1,))
+
+
+@contextlib.contextmanager
+def _errors(label: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        text = f"{label}: no such file; check the path"
+    except PermissionError:
+        text = f"{label}: no permission to read it; try: sudo chmod a+r FILE"
+    except IsADirectoryError:
+        text = f"{label}: a directory; name the capture files in it"
+    except CaptureError:
+        raise
+    except (OSError, ValueError) as error:
+        text = f"{label}: cannot be read ({visible(str(error))}); check the path and the disk"
+    else:
+        return
+    raise CaptureError(text)
+
+
+def _open(name: str, label: str) -> IO[bytes]:
+    if name != STDIN:
+        return Path(name).open("rb")
+    stream = getattr(sys.stdin, "buffer", None)
+    if stream is None or sys.stdin.isatty():
+        raise CaptureError(f"{label}: a terminal; pipe a capture in: tcpdump -w - | pgdissect list -")
+    return os.fdopen(os.dup(stream.fileno()), "rb")
+
+
+def _seekable(file: IO[bytes]) -> bool:
+    return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+
+
+def _head(file: IO[bytes]) -> bytes:
+    """The first bytes, read from the stream; a regular file is rewound."""
+    head = file.read(4)
+    if _seekable(file):
+        file.seek(0)
+        return b"" if not head else head
+    return head
+
+
+def _blocks(file: IO[bytes], head: bytes) -> Iterator[bytes]:
+    if head and not _seekable(file):
+        yield head
+    while block := file.read(BLOCK):
+        yield block
+
+
+def _unpacker(head: bytes) -> tuple[str, Unpack] | None:
+    if head.startswith(_GZIP):
+        return "gzip", _gunzip
+    if head == _ZSTD or (len(head) == 4 and head[1:] == b"\x2a\x4d\x18" and head[0] & 0xF0 == 0x50):
+        return "zstd", _unzstd
+    if head in (_LZ4, _LZ4_OLD):
+        return "lz4", _unlz4
+    return None
+
+
+def _chunks(make: Callable[[], Any], errors: type[Exception], blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Members one after the other through decompressor objects with eof and unused_data."""
+    machine, begun = make(), False
+    for block in blocks:
+        rest = block
+        while rest:
+            if not begun and not rest.strip(b"\0"):
+                break  # zero padding after the last member
+            try:
+                out = machine.decompress(rest)
+            except errors as error:
+                raise _Cut(f"is damaged ({error})") from error
+            begun = True
+            if out:
+                yield out
+            rest = b""
+            if machine.eof:
+                rest, machine, begun = machine.unused_data, make(), False
+    if begun:
+        raise _Cut("ends early")
+
+
+def _gunzip(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    return _chunks(lambda: zlib.decompressobj(wbits=31), zlib.error, blocks)
+
+
+def _unzstd(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    import zstandard
+
+    make = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
+    return _chunks(make, zstandard.ZstdError, blocks)
+
+
+def _unlz4(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    import lz4.frame
+
+    return _chunks(lz4.frame.LZ4FrameDecompressor, RuntimeError, blocks)
