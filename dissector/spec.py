@@ -201,7 +201,7 @@ class Message:
         (pgoutput).
     older_names: names in earlier releases, ((last release, name), ...).
     context: the state in which it may come, a name that session.py knows ("" = any).
-    page: the manual page's file name; summary: the field names that the one-line summary shows.
+    page: the manual page's file name. note: what servers do beyond what the manual tells.
     """
 
     name: str
@@ -216,6 +216,7 @@ class Message:
     proto: int = 0
     older_names: Older = ()
     context: str = ""
+    note: str = ""
 
     def name_in(self, release: int) -> str:
         """The name by the manual of `release` (XLogData until 18, WALData from 19)."""

@@ -172,7 +172,8 @@ SASL_INITIAL_RESPONSE = message(
     Field(
         "data",
         BYTEN,
-        "The client's first SASL message in the mechanism's own form.",
+        "The client's first SASL message in the mechanism's own form, as many bytes as the length "
+        "says.",
         size_from="response_length",
         secret=True,
     ),

@@ -45,7 +45,7 @@ BEGIN = message(
     Field(
         "final_lsn",
         LSN,
-        "LSN of the transaction's commit record.",
+        "LSN at which the transaction's commit record begins.",
         note="Equal to the LSN of the commit in the Commit message that closes the transaction.",
     ),
     Field(
@@ -133,7 +133,7 @@ STREAM_START = message(
     Field(
         "first_segment",
         INT8,
-        "1 when this is the transaction's first segment, 0 for every later one.",
+        "Flag: 1 for the transaction's first segment, 0 for every later one.",
         values={0: "a later segment", 1: "the first segment"},
         closed=True,
     ),

@@ -77,8 +77,8 @@ WAL_DATA = _message(
     Field(
         "data",
         BYTEN,
-        "The piece itself, to the end of the message: raw WAL in physical replication, one "
-        "message of the output plug-in in logical replication.",
+        "The piece itself, to the end of the message: raw WAL, or one message of the logical "
+        "decoding output plug-in.",
         layer=True,
     ),
     older_names=((18, "XLogData"),),
@@ -99,7 +99,7 @@ KEEPALIVE = _message(
     Field(
         "reply_requested",
         BYTE1_BOOL,
-        "1 when the receiver should answer at once, or be taken for dead; 0 otherwise.",
+        "Flag byte: 1 when the receiver should answer at once, or be taken for dead; 0 otherwise.",
         values={0: "no reply requested", 1: "reply requested"},
         closed=True,
     ),
@@ -151,7 +151,7 @@ STATUS_UPDATE = _message(
     Field(
         "reply_requested",
         BYTE1_BOOL,
-        "1 when the server should answer at once, to test the connection; 0 otherwise.",
+        "Flag byte: 1 when the server should answer at once, to test the connection; 0 otherwise.",
         values={0: "no reply requested", 1: "reply requested"},
         closed=True,
     ),

@@ -19,20 +19,31 @@ from dissector.catalogue.kinds import (
     TUPLE,
     XID,
 )
-from dissector.spec import Choice, Field, Message, Part, Repeat, When
+from dissector.spec import FIRST_RELEASE, Choice, Field, Message, Part, Repeat, When
 
 PAGE = "protocol-logicalrep-message-formats.html"
 
 
 def _tag(letter: str, message: str) -> Field:
-    return Field("tag", BYTE1, f"The letter {letter}, which marks a {message} message.", letter)
+    article = "an" if message[0] in "IOU" else "a"
+    says = f"The letter {letter}, which marks {article} {message} message."
+    return Field("tag", BYTE1, says, letter)
 
 
 def message(
-    name: str, tag: str, meaning: str, *parts: Part, since: int = 10, proto: int = 1
+    name: str,
+    tag: str,
+    meaning: str,
+    *parts: Part,
+    since: int = FIRST_RELEASE,
+    proto: int = 1,
+    note: str = "",
 ) -> Message:
+    """A pgoutput message. since: first release; proto: protocol version that it needs."""
     every = (_tag(tag, name), *parts)
-    return Message(name, "pgoutput", tag, "B", every, meaning, PAGE, since=since, proto=proto)
+    return Message(
+        name, "pgoutput", tag, "B", every, meaning, PAGE, since=since, proto=proto, note=note
+    )
 
 
 IN_STREAM = When(
@@ -41,7 +52,7 @@ IN_STREAM = When(
         Field(
             "xid",
             XID,
-            "Xid (unsigned) of the transaction or subtransaction that made the change.",
+            "Xid (unsigned) of the transaction or subtransaction that the message belongs to.",
             note=(
                 "Often not the xid of Stream Start: a subtransaction's change carries its own xid."
             ),
@@ -65,7 +76,10 @@ RELATION = message(
     "Describes a table before the first change to it and after every change of its definition.",
     IN_STREAM,
     Field(
-        "relation_oid", OID, "OID (unsigned) of the table, which later messages use to refer to it."
+        "relation_oid",
+        OID,
+        "OID (unsigned) of the table, which later messages use to refer to it.",
+        note="For a partition its own OID, unless the publication sends changes as the root's.",
     ),
     Field(
         "namespace",
@@ -87,7 +101,12 @@ RELATION = message(
         closed=True,
         note="pg_class.relreplident's letter, although the format is an integer: 0x64 is d.",
     ),
-    Field("column_count", COUNT16, "How many columns follow (unsigned); a table may have none."),
+    Field(
+        "column_count",
+        COUNT16,
+        "How many columns follow (unsigned); a table may have none.",
+        note="Generated columns never come before release 18.",
+    ),
     Repeat(
         "columns",
         (
@@ -113,6 +132,10 @@ RELATION = message(
             ),
         ),
         count="column_count",
+    ),
+    note=(
+        "DDL itself is not sent: a new Relation message for a known OID is its only sign, and can "
+        "come in the middle of a transaction."
     ),
 )
 
@@ -185,7 +208,7 @@ UPDATE = message(
     "One row was updated.",
     IN_STREAM,
     RELATION_OID,
-    _old(False, "as the update changed a replica identity column or one stored out of line"),
+    _old(False, "as a column of the replica identity was changed or is stored out of line"),
     When(
         "chosen:old",
         (OLD_TUPLE,),
@@ -240,6 +263,10 @@ TRUNCATE = message(
         count="relation_count",
     ),
     since=11,
+    note=(
+        "One message can name many tables; Relation and Type messages of the later ones can stand "
+        "before it."
+    ),
 )
 
 TUPLE_DATA = Message(
