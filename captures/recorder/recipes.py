@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import time
 from dataclasses import dataclass, field
@@ -41,18 +40,63 @@ class Recipe:
 
 W = workload
 COMMON = (W.basics, W.types, W.partitions, W.savepoints, W.origin, W.ddl)
-PUBS = "pub,pub_root"
+STREAMS = (W.messages, W.truncates, W.streams)
+
+
+def _options(version: int, **more: str) -> dict[str, str]:
+    return {"proto_version": str(version), "publication_names": "pub,pub_root", **more}
+
 
 RECIPES: dict[str, Recipe] = {
+    "pg10-proto1": Recipe(
+        "protocol 1 on the first release that has pgoutput; Linux cooked capture (SLL)",
+        "10", _options(1), (*COMMON, W.large),
+        interface="any", tcpdump=("-y", "LINUX_SLL"),
+    ),
+    "pg11-small": Recipe(
+        "protocol 1: Truncate is new in 11; times in nanoseconds",
+        "11", _options(1), (W.basics, W.partitions, W.truncates, W.ddl),
+        tcpdump=("--time-stamp-precision=nano",),
+    ),
+    "pg12-latin1": Recipe(
+        "protocol 1, client_encoding LATIN1: names and values in it, generated columns not sent",
+        "12", _options(1), (W.latin, W.savepoints, W.origin), client_encoding="LATIN1",
+    ),
+    "pg13-small": Recipe(
+        "protocol 1: partitions published as their root",
+        "13", _options(1), (W.basics, W.partitions, W.truncates, W.savepoints),
+    ),
+    "pg14-proto2": Recipe(
+        "protocol 2: streaming on, messages",
+        "14", _options(2, messages="true", streaming="on"), COMMON + STREAMS,
+        (W.streamed_aborts,),
+    ),
+    "pg15-proto3": Recipe(
+        "protocol 3: streaming on and two-phase, over IPv6",
+        "15", _options(3, messages="true", streaming="on", two_phase="on"), COMMON + STREAMS,
+        (W.two_phase, W.streamed_two_phase, W.streamed_aborts), host="::1",
+    ),
+    "pg16-proto4": Recipe(
+        "protocol 4: streaming parallel and two-phase; captured on all interfaces (SLL2)",
+        "16",
+        _options(4, messages="true", streaming="parallel", two_phase="on", origin="any"),
+        COMMON + STREAMS, (W.two_phase, W.streamed_two_phase, W.streamed_aborts),
+        interface="any", tcpdump=("-y", "LINUX_SLL2"),
+    ),
+    "pg17-proto4-binary": Recipe(
+        "protocol 4 with binary values, streaming parallel; segments of 1448 bytes",
+        "17", _options(4, binary="true", messages="true", streaming="parallel"),
+        COMMON + STREAMS + (W.big_stream,), (W.streamed_aborts,), ethernet=True,
+    ),
+    "pg18-proto1": Recipe(
+        "protocol 1 on 18: large transactions are not streamed, generated columns are sent",
+        "18", _options(1, messages="true"), (*COMMON, W.messages, W.truncates, W.large),
+    ),
     "pg18-proto4": Recipe(
-        "protocol 4 with streaming parallel and two-phase; segments of 1448 bytes",
-        "18",
-        {"proto_version": "4", "publication_names": PUBS, "messages": "true",
-         "streaming": "parallel", "two_phase": "on"},
-        (*COMMON, W.messages, W.truncates, W.streams),
-        (W.two_phase, W.streamed_two_phase, W.streamed_aborts),
-        port=5432,
-        ethernet=True,
+        "protocol 4: streaming parallel and two-phase; segments of 1448 bytes",
+        "18", _options(4, messages="true", streaming="parallel", two_phase="on"),
+        COMMON + STREAMS + (W.big_stream,),
+        (W.two_phase, W.streamed_two_phase, W.streamed_aborts), port=5432, ethernet=True,
     ),
 }  # fmt: skip
 
@@ -89,10 +133,12 @@ def _record(name: str, recipe: Recipe, out: Path, cache: Path) -> None:
     path = out / f"{name}.pcap"
     with running(recipe.major, cache, recipe.settings, recipe.port) as server:
         peeks: list[list[truth.Row]] = []
+        encoding = recipe.client_encoding or "UTF8"
         admin = server.connect()
+        peeker = server.connect(client_encoding=encoding)  # names and values are sent in it
 
         def peek_now() -> None:
-            peeks.append(truth.peek(admin, TRUTH_SLOT, recipe.options))
+            peeks.append(truth.peek(peeker, TRUTH_SLOT, recipe.options))
 
         run = Run(server, SLOT, peek_now)
         workload.setup(run)
@@ -118,7 +164,7 @@ def _record(name: str, recipe: Recipe, out: Path, cache: Path) -> None:
             time.sleep(0.3)
             wire = stream.finish()
             client.close()
-        final = truth.peek(admin, TRUTH_SLOT, recipe.options)
+        final = truth.peek(peeker, TRUTH_SLOT, recipe.options)
         rows, sources = truth.compare(wire, final, peeks)
         run.snapshot()
         data = [m for _, _, m in wire]
@@ -128,7 +174,7 @@ def _record(name: str, recipe: Recipe, out: Path, cache: Path) -> None:
             "server_version": admin.value("SHOW server_version"),
             "port": server.port,
             "options": recipe.options,
-            "client_encoding": recipe.client_encoding or "UTF8",
+            "client_encoding": encoding,
             "sections": {s.__name__: s.__doc__ for s in recipe.sections + recipe.live},
             "xlogdata": len(wire),
             "truth_sources": dict(sources),
@@ -138,8 +184,8 @@ def _record(name: str, recipe: Recipe, out: Path, cache: Path) -> None:
             "tables": truth.final_tables(admin),
         }
         run.close()
+        peeker.close()
         admin.close()
     truth.write_truth(out / f"{name}.truth.jsonl.gz", rows)
-    text = json.dumps(description, ensure_ascii=False, indent=1)
-    (out / f"{name}.json").write_text(text + "\n")
+    truth.write_description(out / f"{name}.json", description)
     print(f"{name}: {len(wire)} messages equal the server's own list {dict(sources)}")

@@ -206,9 +206,9 @@ class Server:
             self.run("pg_ctl", "-D", str(self.data), "-m", "fast", "-w", "stop")
 
     def connect(self, database: str = "postgres", **parameters: str) -> Client:
-        """A connection of the recorder's own over TCP, user postgres."""
+        """A connection of the recorder's own, user postgres, by Unix socket: it is not sniffed."""
         parameters.setdefault("user", "postgres")
-        return Client("127.0.0.1", self.port, {"database": database, **parameters})
+        return Client(str(self.folder), self.port, {"database": database, **parameters})
 
 
 @contextlib.contextmanager

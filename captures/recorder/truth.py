@@ -49,56 +49,82 @@ def stream_blocks(data: list[bytes]) -> list[tuple[int | None, bytes]]:
     return out
 
 
+def owners(data: list[bytes], wanted: set[int]) -> list[int | None]:
+    """For each message the transaction of ``wanted`` that it belongs to (not its end), or None."""
+    out: list[int | None] = []
+    prepared: int | None = None
+    for inside, message in stream_blocks(data):
+        tag = message[:1]
+        xid = inside
+        if tag == b"b":
+            (prepared,) = struct.unpack_from("!I", message, 25)
+        if prepared is not None:
+            xid = prepared
+        if tag == b"p":
+            (xid,) = struct.unpack_from("!I", message, 26)
+        if tag == b"P":
+            prepared = None
+        out.append(xid if xid in wanted else None)
+    return out
+
+
 def compare(
     wire: list[tuple[int, int, bytes]], final: list[Row], before: list[list[Row]]
 ) -> tuple[list[dict[str, str]], Counter[str]]:
     """Compare the wire with the peeked rows, byte for byte and in order; return the truth's rows.
 
     A transaction that was streamed and then rolled back is streamed to a walsender while it is
-    open, but a peek after its end leaves (part of) it out. Its messages are compared with the peek
-    made before it was rolled back instead ("open" in the row's source); the Stream Abort itself
-    then has no row of its own and is the walsender's ("walsender").
+    open, but a peek after its end leaves (part of) it out. Its messages are compared with the
+    peek made before it was rolled back instead ("open" in the row's source). Where such a peek has
+    no Stream Abort for it, that message alone is the walsender's word ("walsender").
 
     Raises Mismatch at the first difference.
     """
-    aborted = {
-        struct.unpack_from("!I", m, 1)[0]
-        for _, _, m in wire
-        if m[:1] == b"A" and m[1:5] == m[5:9]
-    }
+    data = [m for _, _, m in wire]
+    streamed = {struct.unpack_from("!I", m, 1)[0] for m in data if m[:1] == b"S"}
+    gone = {struct.unpack_from("!I", m, 1)[0] for m in data if m[:1] == b"A" and m[1:5] == m[5:9]}
+    gone |= {struct.unpack_from("!I", m, 34)[0] for m in data if m[:1] == b"r"}
+    gone &= streamed
     opened: dict[int, list[Row]] = {}
     for rows in before:
-        blocks = stream_blocks([r[2] for r in rows])
-        for xid in aborted & {b for b, _ in blocks if b is not None}:
-            opened[xid] = [r for r, (b, _) in zip(rows, blocks, strict=True) if b == xid]
+        belongs = owners([r[2] for r in rows], gone)
+        for xid in {x for x in belongs if x is not None}:
+            its = [r for r, x in zip(rows, belongs, strict=True) if x == xid]
+            if len(its) > len(opened.get(xid, ())):  # a peek after its end shows less of it
+                opened[xid] = its
+    if all(xid in opened for xid in gone):
+        kept = owners([r[2] for r in final], gone)
+        final = [r for r, x in zip(final, kept, strict=True) if x is None]
+    else:
+        gone = set()
     sources: Counter[str] = Counter()
     out: list[dict[str, str]] = []
     at = 0
-    blocks = stream_blocks([m for _, _, m in wire])
-    for number, ((start, _, message), (inside, _)) in enumerate(zip(wire, blocks, strict=True)):
+    for number, ((start, _, message), xid) in enumerate(
+        zip(wire, owners(data, gone), strict=True)
+    ):
         row = final[at] if at < len(final) else ("", "", b"")
         source = "peek"
-        if row[2] == message:
+        if xid is not None:
+            row, source = (opened[xid].pop(0) if opened[xid] else row), "open"
+        elif row[2] == message:
             at += 1
-        elif inside in aborted and opened.get(inside) and opened[inside][0][2] == message:
-            row, source = opened[inside][0], "open"
-        elif message[:1] == b"A" and struct.unpack_from("!I", message, 1)[0] in aborted:
+        elif message[:1] == b"A" and struct.unpack_from("!I", message, 1)[0] in gone:
             row = (lsn_text(start), str(struct.unpack_from("!I", message, 1)[0]), message)
             source = "walsender"
-        else:
+        if row[2] != message:
             raise Mismatch(
                 f"message {number} is {message[:40].hex()} on the wire, {row[2][:40].hex()} "
                 f"(row {at}) in the server's list"
             )
-        if inside in aborted and opened.get(inside) and opened[inside][0][2] == message:
-            opened[inside].pop(0)
         if start and lsn_number(row[0]) != start:
             raise Mismatch(f"message {number} has LSN {lsn_text(start)}, the server says {row[0]}")
         sources[source] += 1
         entry = {"lsn": row[0], "xid": row[1], "data": message.hex()}
         out.append(entry if source == "peek" else {**entry, "source": source})
-    if at != len(final):
-        raise Mismatch(f"the server lists {len(final) - at} messages more than the wire has")
+    missing = len(final) - at + sum(len(opened[x]) for x in gone)
+    if missing:
+        raise Mismatch(f"the server lists {missing} messages more than the wire has")
     return out, sources
 
 
@@ -145,7 +171,7 @@ def catalog_relations(client: Client) -> list[dict[str, object]]:
         "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_attribute a "
         "ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
         "WHERE c.relkind IN ('r', 'p') AND n.nspname NOT LIKE 'pg\\_%' "
-        "AND n.nspname <> 'information_schema' ORDER BY c.oid, a.attnum"
+        "AND n.nspname <> 'information_schema' AND c.relname NOT IN ('filler', 'ballast') ORDER BY c.oid, a.attnum"
     )
     out: dict[str, dict[str, object]] = {}
     for oid, schema, name, identity, column, kind, typmod, text, key, generated in rows:
@@ -183,7 +209,7 @@ def final_tables(client: Client) -> dict[str, dict[str, object]]:
     out: dict[str, dict[str, object]] = {}
     for relation in catalog_relations(client):
         name = f'"{relation["schema"]}"."{str(relation["name"])}"'
-        if relation["name"] == "filler" or not relation["columns"]:
+        if not relation["columns"]:
             continue
         result = client.query(f"SELECT * FROM {name} LIMIT 51")[-1]
         if result.rows and len(result.rows) <= 50:
@@ -192,6 +218,25 @@ def final_tables(client: Client) -> dict[str, dict[str, object]]:
                 "rows": result.rows,
             }
     return out
+
+
+def write_description(path: Path, description: dict[str, object]) -> None:
+    """Write JSON with one line for each entry of its lists and objects."""
+
+    def flat(value: object) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    parts = []
+    for key, value in description.items():
+        if isinstance(value, list) and value:
+            text = "[\n  " + ",\n  ".join(flat(v) for v in value) + "\n ]"
+        elif isinstance(value, dict) and value and len(flat(value)) > 90:
+            lines = (f"{flat(k)}: {flat(v)}" for k, v in value.items())
+            text = "{\n  " + ",\n  ".join(lines) + "\n }"
+        else:
+            text = flat(value)
+        parts.append(f" {flat(key)}: {text}")
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
 
 
 def write_truth(path: Path, rows: list[dict[str, str]]) -> None:

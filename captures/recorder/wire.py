@@ -55,7 +55,10 @@ def protocol_time() -> int:
 
 
 class Client:
-    """One connection; ``parameters`` go into StartupMessage in their order."""
+    """One connection; ``parameters`` go into StartupMessage in their order.
+
+    A host that begins with a slash is the folder of the server's Unix socket.
+    """
 
     def __init__(
         self, host: str, port: int, parameters: dict[str, str], version: int = 196608
@@ -63,8 +66,13 @@ class Client:
         self.parameters: dict[str, str] = {}
         self.notices: list[dict[str, str]] = []
         self.encoding = "utf-8"
-        self.sock = socket.create_connection((host, port), timeout=60)
-        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if host.startswith("/"):
+            self.sock = socket.socket(socket.AF_UNIX)
+            self.sock.settimeout(60)
+            self.sock.connect(f"{host}/.s.PGSQL.{port}")
+        else:
+            self.sock = socket.create_connection((host, port), timeout=60)
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
         pairs = b"".join(
             k.encode() + b"\0" + v.encode() + b"\0" for k, v in parameters.items()
