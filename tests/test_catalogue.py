@@ -228,7 +228,7 @@ def test_pgoutput_options(number: int) -> None:
 
 
 def test_an_unknown_release_names_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="9.*10 to 19"):
+    with pytest.raises(ValueError, match=r"9.*10 to 19"):
         release(9)
     assert release(18).manual_path("x.html") == "/docs/18/x.html"
 

@@ -10,6 +10,9 @@ Numbers are big-endian. Source: the manual pages ``protocol-message-types.html``
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from dissector.spec import Kind
 
 UNTYPED = 14
@@ -58,3 +61,38 @@ FULL_XID = Kind("full_xid", "Int64", width=8, show="full_xid")
 STRING = Kind("string", "String", rule="string", show="text")
 BYTEN = Kind("byten", "Byten", rule="bytes", show="bytes")
 TUPLE = Kind("tuple", "TupleData", rule="part", show="tuple", part="TupleData")
+
+FORMATS: Mapping[str, str] = MappingProxyType(
+    {
+        "Byte1": "one byte",
+        "Byte4": "four bytes",
+        "Byten": "as many bytes as the meaning says, without a zero byte at the end",
+        "Int8": "one byte as an integer",
+        "Int16": "two bytes as an integer, the high byte first",
+        "Int32": "four bytes as an integer, the high byte first",
+        "Int64": "eight bytes as an integer, the high byte first",
+        "Int16[C]": "as many Int16 as the count before it says",
+        "Int16[R]": "as many Int16 as the count before it says",
+        "Int16[N]": "as many Int16 as the count before it says",
+        "String": "text up to and with a zero byte",
+        "TupleData": "a row, which has a page of its own",
+    }
+)
+"""How each format of the manual is read; a value in brackets is the one that must stand there."""
+
+SHOWN: Mapping[str, str] = MappingProxyType(
+    {
+        "lsn": "An LSN is an unsigned position in the WAL, written as two hexadecimal halves of 32 "
+        "bits with a slash: 00000002a7f4a880 is 2/A7F4A880.",
+        "timestamp": "A time is microseconds since 2000-01-01 00:00:00 UTC, which is 946684800 "
+        "seconds in Unix time; 7fffffffffffffff is infinity, 8000000000000000 is -infinity.",
+        "xid": "A transaction ID (xid) is unsigned and wraps after 4294967295.",
+        "full_xid": "A full transaction ID is its epoch (how often the xid counter wrapped) in the "
+        "high 32 bits and the xid in the low ones.",
+        "oid": "An OID is the unsigned number of an object in the server's catalogs.",
+        "protocol": "A protocol version has its major number in the high 16 bits and its minor "
+        "number in the low ones: 00030002 is 3.2.",
+        "bool": "A flag byte is the number 0 or 1, not a letter.",
+    }
+)
+"""How a kind's values are shown (`Kind.show`), where the format alone does not tell."""

@@ -60,6 +60,10 @@ BEGIN = message(
     Field(
         "xid", XID, "Xid (unsigned) of the top-level transaction that all following changes share."
     ),
+    note=(
+        "Releases 10 to 14 send Begin and Commit for a transaction without published changes, "
+        "later ones do not."
+    ),
 )
 
 COMMIT = message(
@@ -176,7 +180,6 @@ STREAM_ABORT = message(
         XID,
         "Xid (unsigned) of the subtransaction that is taken back; equal to the xid before it when "
         "the whole transaction is.",
-        note="Some releases send this message to a receiver that did not ask for streaming.",
     ),
     When(
         "parallel",
@@ -195,6 +198,10 @@ STREAM_ABORT = message(
     ),
     since=14,
     proto=2,
+    note=(
+        "It comes outside Stream Start and Stream Stop; release 18 can send it to a receiver of "
+        "protocol version 1 that never asked for streaming."
+    ),
 )
 
 PREPARE_TIME = Field(
@@ -228,6 +235,7 @@ PREPARE = message(
     GID,
     since=15,
     proto=3,
+    note="No Commit follows: Commit Prepared or Rollback Prepared comes later, or never.",
 )
 
 COMMIT_PREPARED = message(
