@@ -128,8 +128,12 @@ def show(captures: tuple[str, ...], number: int, as_json: bool, strict: bool, **
 
 @pgdissect.command()
 @_captures
-@click.option("--format", "form", required=True,
-              type=click.Choice(["ndjson", "csv", "parquet", "sql", "pcap"]))
+@click.option(
+    "--format",
+    "form",
+    required=True,
+    type=click.Choice(["ndjson", "csv", "parquet", "sql", "pcap"]),
+)
 @click.option("--output", metavar="FILE", help="Write there instead of standard output.")
 @click.option("--filter", "expression", metavar="EXPR", help="Only messages that match.")
 @click.option("--fields", is_flag=True, help="ndjson: with every field.")
@@ -187,8 +191,12 @@ def compare(words: tuple[str, ...], everything: bool, as_json: bool) -> None:
 
 @pgdissect.command("hex")
 @click.argument("data", required=False, metavar="[HEX | -]")
-@click.option("--layer", default="pgoutput", show_default=True,
-              type=click.Choice(["pgoutput", "replication", "frontend", "backend"]))
+@click.option(
+    "--layer",
+    default="pgoutput",
+    show_default=True,
+    type=click.Choice(["pgoutput", "replication", "frontend", "backend"]),
+)
 @click.option("--pg", type=RELEASES, default=18, show_default=True)
 @click.option("--proto-version", type=click.IntRange(1, 4), help="pgoutput protocol version.")
 @click.option("--in-stream", is_flag=True, help="Between Stream Start and Stream Stop.")

@@ -88,13 +88,10 @@ class Conversation:
     def query(self, text: str, command: Command | None) -> None:
         self.queue.append(Request("query", text, command))
 
-    def parse(self, name: str, text: str, oids: tuple[int, ...], type_names: tuple[str, ...]) -> None:
+    def parse(self, name: str, text: str, oids: tuple[int, ...]) -> None:
         statement = Statement(text)
         if oids and all(oids):
-            columns = tuple(
-                Column(f"${i}", oid, -1, type_name)
-                for i, (oid, type_name) in enumerate(zip(oids, type_names, strict=True), start=1)
-            )
+            columns = tuple(Column(f"${i}", oid) for i, oid in enumerate(oids, start=1))
             statement.parameters = Schema("parameters", columns)
         self.statements[name] = statement
         self.queue.append(Request("parse", text, statement=statement))
@@ -152,7 +149,9 @@ class Conversation:
             self.queue.popleft()
             head = self.head()
         if head is None:
-            if row is not None:  # the request is not in the capture: rows that follow have this form
+            if (
+                row is not None
+            ):  # the request is not in the capture: rows that follow have this form
                 self.queue.append(Request("query", row=row))
             return
         if head.kind == "query":

@@ -16,13 +16,12 @@ from .spec import Dialect
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: name, type OID (0 unknown), atttypmod (-1 none), type name as psql would write it,
-    whether it belongs to the replica identity, and the format of its values (0 text, 1 binary)."""
+    """One column: name, type OID (0 unknown), atttypmod (-1 none), whether it belongs to the replica
+    identity, and the format of its values (0 text, 1 binary)."""
 
     name: str
     type_oid: int = 0
     type_modifier: int = -1
-    type_name: str = ""
     is_key: bool = False
     format: int = 0
 
@@ -35,7 +34,7 @@ class Schema:
         (ParameterDescription), ``relations`` (a Truncate's list: members holds schema numbers).
     oid, namespace, name, replica_identity: of a relation; encoding: Python's name of the codec that
         text values are in; version: 1 for the first description of an OID on a connection, 2 for the
-        next, ...
+        next, ... types: (OID, name) of the user's types among the columns, as Type messages told.
     """
 
     kind: str
@@ -101,7 +100,9 @@ class Tables:
         """How many entries each table has: where the next batch's new entries begin."""
         return len(self.paths), len(self.dialects), len(self.schemas)
 
-    def since(self, lengths: tuple[int, int, int]) -> tuple[list[Path], list[Dialect], list[Schema]]:
+    def since(
+        self, lengths: tuple[int, int, int]
+    ) -> tuple[list[Path], list[Dialect], list[Schema]]:
         """The entries that came after `lengths` was taken."""
         p, d, s = lengths
         return self.paths.items[p:], self.dialects.items[d:], self.schemas.items[s:]

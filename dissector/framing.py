@@ -1,0 +1,481 @@
+"""Byte streams of one connection to whole messages, each with its session context.
+
+A `Framer` serves one TCP connection. It holds back what cannot be judged yet, finds out which side is
+the client, follows start-up, TLS and GSSAPI, walks message lengths, and hands each whole message to the
+`Session`. Where bytes are missing or make no sense it says so and goes on at the next boundary that
+proves itself. Framing comes from the envelope's length only, never from what the inside consumed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from struct import unpack_from
+
+from . import recognise
+from .capture import Chunk, End, Gap
+from .findings import Finding, finding
+from .node import findings
+from .rows import ASSUMED, BACKEND, DIRECTIONS, FRONTEND, INCOMPLETE
+from .schema_findings import schema_findings
+from .schemas import Tables
+from .session import HEAD, Assumptions, Context, Session
+from .spec import Dialect
+
+UNDECIDED, STARTUP, ANSWER, MESSAGES, LOST, TLS, GSS, FOREIGN = range(8)
+"""What the next bytes of a side are: not known yet, a start-up packet, a one-byte answer, messages, bytes
+without a boundary, TLS records, GSSAPI packets, something that is not PostgreSQL."""
+
+HEAD_LIMIT = 1 << 18
+"""Bytes of an unjudged stream that are kept until it is called foreign."""
+
+HELD_LIMIT = 1 << 20
+"""Bytes of the server that wait for the client's first packet, where segments came out of order."""
+
+
+@dataclass(slots=True)
+class Framed:
+    """A row of the index before it has a number, and what the state found about it."""
+
+    arrival: int
+    frame: int
+    time: int
+    direction: int
+    offset: int
+    length: int
+    context: Context
+    severity: int
+    flags: int
+    found: list[Finding]
+
+
+@dataclass(slots=True)
+class Side:
+    """One direction's stream: bytes that wait, and the frames that hold them."""
+
+    physical: int
+    mode: int = UNDECIDED
+    base: int = 0
+    buffer: bytearray = field(default_factory=bytearray)
+    at: int = 0
+    waiting: list[Chunk | Gap] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    frames: list[int] = field(default_factory=list)
+    arrivals: list[int] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    notes: list[Finding] = field(default_factory=list)
+    hole: tuple[int, int] | None = None
+    skipped: int = 0
+    consumed: int = 0
+    total: int = 0
+
+    def take(self) -> bool:
+        """Move the next chunk into the buffer; False when a gap or nothing comes next."""
+        if not self.waiting or isinstance(self.waiting[0], Gap):
+            return False
+        chunk = self.waiting.pop(0)
+        assert isinstance(chunk, Chunk)
+        if not self.buffer:
+            self.base, self.at = chunk.offset, 0
+        self.buffer += chunk.data
+        self.total += len(chunk.data)
+        pieces = chunk.pieces
+        self.ends += (pieces.offset + pieces.length).tolist()
+        self.frames += pieces.frame.tolist()
+        self.arrivals += pieces.arrival.tolist()
+        self.times += pieces.time.tolist()
+        return True
+
+    def left(self) -> int:
+        """Bytes in the buffer that no message has taken."""
+        return len(self.buffer) - self.at
+
+    def offset(self) -> int:
+        """Stream offset of the next byte."""
+        return self.base + self.at
+
+    def place(self, end: int) -> tuple[int, int, int]:
+        """(arrival, frame, time) of the byte before stream offset `end`."""
+        i = min(bisect_right(self.ends, end - 1), len(self.ends) - 1)
+        return self.arrivals[i], self.frames[i], self.times[i]
+
+    def trim(self) -> None:
+        """Forget bytes and frames that are done with."""
+        if not self.at:
+            return
+        del self.buffer[: self.at]
+        self.base += self.at
+        self.at = 0
+        done = bisect_right(self.ends, self.base)
+        done = min(done, max(len(self.ends) - 1, 0))
+        for column in (self.ends, self.frames, self.arrivals, self.times):
+            del column[:done]
+
+
+class Framer:
+    """All of one connection. Feed it chunks and gaps in capture order; take `Framed` messages."""
+
+    def __init__(
+        self, tables: Tables, assumptions: Assumptions, client: int | None, ports: tuple[int, int]
+    ) -> None:
+        self.tables = tables
+        self.session = Session(tables, assumptions)
+        self.assumptions = assumptions
+        self.sides = (Side(0), Side(1))
+        self.client = client
+        self.from_start = client is not None
+        self.decided = False
+        self.foreign = False
+        if client is None:
+            for physical, port in enumerate(ports):
+                if port in assumptions.ports:  # the sender with this port is the server
+                    self.client = 1 - physical
+        self.forced = any(port in assumptions.ports for port in ports)
+        self.final = False
+        self.endings: dict[int, str] = {}
+        self.found: list[Finding] = []
+
+    # -- what comes in
+
+    def feed(self, event: Chunk | Gap) -> None:
+        """Take an event of this connection."""
+        if not self.foreign:
+            self.sides[event.direction].waiting.append(event)
+
+    def ended(self, event: End) -> None:
+        """A direction was closed (FIN), the connection broke (RST), or the capture ended."""
+        self.endings[event.direction] = event.kind
+
+    def messages(self, final: bool = False) -> Iterator[Framed]:
+        """Whole messages that the events so far make. `final`: nothing more will come."""
+        self.final = final
+        if final:
+            for side in self.sides:
+                side.skipped = 0
+        while not self.foreign:
+            if not self.decided and not self._decide(final):
+                return
+            progress = False
+            while (side := self._next()) is not None:
+                progress = True
+                yield from self._one(side)
+            for side in self.sides:
+                side.trim()
+                if side.hole is not None:
+                    progress |= self._over_hole(side)
+                if not self._whole(side) and side.take():
+                    progress = True
+                elif side.waiting and isinstance(side.waiting[0], Gap):
+                    yield from self._gap(side, side.waiting.pop(0))
+                    progress = True
+            if not progress:
+                break
+        if final and self.decided and not self.foreign:
+            for side in self.sides:
+                yield from self._rest(side)
+
+    # -- who is who
+
+    def _decide(self, final: bool) -> bool:
+        """Find out whether this is PostgreSQL and which side is the client; True when decided."""
+        for side in self.sides:
+            while side.take():
+                pass
+        verdict = self._verdict(final)
+        if verdict is None:
+            kept = sum(len(side.buffer) for side in self.sides)
+            verdict = False if final or kept > HEAD_LIMIT else None
+        if verdict is None:
+            return False
+        if not verdict:
+            self._give_up()
+            return False
+        self.decided = True
+        return True
+
+    def _give_up(self) -> None:
+        self.foreign = True
+        for side in self.sides:
+            side.waiting.clear()
+            side.buffer.clear()
+            side.at = 0
+
+    def _verdict(self, final: bool) -> bool | None:
+        """True: PostgreSQL, roles and modes are set; False: not; None: not enough bytes yet."""
+        starts = [bytes(side.buffer[: recognise.LARGEST_STARTUP]) for side in self.sides]
+        candidates = (0, 1) if self.client is None else (self.client,)
+        waits = False
+        for client in candidates:
+            if self.sides[client].base:  # the first byte is not in the capture
+                continue
+            packet = recognise.startup_packet(starts[client]) if starts[client] else None
+            if packet is None and starts[client]:
+                waits = True
+            if packet:
+                self._roles(client, STARTUP, MESSAGES)
+                return True
+            if recognise.is_postgres_hello(starts[client]):
+                self._roles(client, TLS, TLS)
+                return True
+        return self._middle(starts, candidates, waits, final)
+
+    def _middle(
+        self, starts: list[bytes], candidates: tuple[int, ...], waits: bool, final: bool
+    ) -> bool | None:
+        """The same for a connection whose beginning is not in the capture."""
+        best, proof = -1, 0
+        for client in candidates:
+            layers = {client: "frontend", 1 - client: "backend"}
+            scores = [
+                recognise.seek(layers[i], starts[i], self._dialects(i), final)
+                if starts[i]
+                else None
+                for i in (0, 1)
+            ]
+            score = sum(s for s in scores if s)
+            if score > proof and (0 not in scores or score >= recognise.PROOF):
+                best, proof = client, score
+        if proof >= recognise.PROOF or (final and proof and (self.forced or proof > 1)):
+            self._roles(best, LOST, LOST)
+            self.session.began_in_middle = True
+            self.session.in_startup = False
+            note = finding("began-mid-session", what="roles, release and dialect are")
+            self.sides[best].notes.append(note)
+            return True
+        if self.from_start and not waits and all(len(s) > 64 for s in starts) and not proof:
+            return False
+        return None
+
+    def _roles(self, client: int, frontend: int, backend: int) -> None:
+        self.client = client
+        self.sides[client].mode = frontend
+        self.sides[1 - client].mode = backend
+
+    def _dialects(self, physical: int) -> tuple[Dialect, ...]:
+        """The dialects that the next message may be in, where the state is not known."""
+        now = self.session.dialect(DIRECTIONS[FRONTEND if physical == self.client else BACKEND])
+        if not now.copy:
+            now = replace(now, copy="pgoutput", proto_version=now.proto_version or 4)
+        return now, replace(now, in_stream=not now.in_stream)
+
+    def _direction(self, side: Side) -> int:
+        return FRONTEND if side.physical == self.client else BACKEND
+
+    # -- one unit
+
+    def _whole(self, side: Side) -> int:
+        """Bytes of the next whole unit of `side`; 0 where more bytes are needed."""
+        left = side.left()
+        if side.hole is not None:
+            return 0
+        if side.mode == MESSAGES:
+            if left < recognise.HEADER:
+                return 0
+            (length,) = unpack_from(">I", side.buffer, side.at + 1)
+            if not self._sound(side, length):
+                return left
+            return length + 1 if left > length else 0
+        if side.mode == STARTUP:
+            if left < 4:
+                return 0
+            (length,) = unpack_from(">I", side.buffer, side.at)
+            if not 8 <= length <= recognise.LARGEST_STARTUP:
+                return left
+            return length if left >= length else 0
+        if side.mode == ANSWER:
+            return min(left, 1)
+        if side.mode == LOST:
+            return left if side.skipped < left else 0
+        return left
+
+    def _sound(self, side: Side, length: int) -> bool:
+        """Whether the header at the cursor can be a message's: an unknown letter may be a new message,
+        when what follows it is sound."""
+        layer = "frontend" if self._direction(side) == FRONTEND else "backend"
+        tag = side.buffer[side.at]
+        if not 4 <= length <= recognise.LARGEST:
+            return False
+        if tag in recognise.bounds(layer):
+            return True
+        after = side.at + length + 1
+        known = recognise.plausible_header(layer, bytes(side.buffer[after : after + 5]), 0)
+        return chr(tag).isalnum() and tag < 128 and (known > 0 or after == len(side.buffer))
+
+    def _next(self) -> Side | None:
+        """The side whose next whole unit was complete first in the capture; None: neither has one."""
+        best: Side | None = None
+        first = 0
+        for side in self.sides:
+            size = self._whole(side)
+            if not size or self._held(side):
+                continue
+            arrival = side.place(side.offset() + size)[0]
+            if best is None or arrival < first:
+                best, first = side, arrival
+        return best
+
+    def _held(self, side: Side) -> bool:
+        """The server's first bytes wait for the client's, which came later in the capture."""
+        client = self.sides[self.client or 0]
+        return (
+            side is not client
+            and client.mode == STARTUP
+            and not client.consumed
+            and side.left() < HELD_LIMIT
+            and bool(client.waiting or client.left() or not client.total)
+            and self.from_start
+        )
+
+    def _one(self, side: Side) -> Iterator[Framed]:
+        """Take the next unit of `side`."""
+        size = self._whole(side)
+        if side.mode == STARTUP:
+            yield from self._startup(side, size)
+        elif side.mode == ANSWER:
+            self._answer(side)
+        elif side.mode == LOST:
+            self._seek(side)
+        elif side.mode == MESSAGES:
+            (length,) = unpack_from(">I", side.buffer, side.at + 1)
+            if self._sound(side, length):
+                yield self._message(side, size)
+            else:
+                yield from self._nonsense(side, length)
+        else:
+            side.at += size
+            side.consumed += size
+
+    def _message(self, side: Side, size: int, missing: int = 0) -> Framed:
+        """A message of which `size` bytes lie at the cursor (and `missing` more are not there)."""
+        data = bytes(side.buffer[side.at : side.at + size])
+        direction = self._direction(side)
+        start = side.offset()
+        context = self.session.feed(DIRECTIONS[direction], data)
+        found = side.notes + context.found
+        side.notes = []
+        flags = ASSUMED if context.assumed else 0
+        judged = list(found)
+        if missing:
+            flags |= INCOMPLETE
+        elif size <= HEAD:
+            judged += findings(context.tree)
+            judged += schema_findings(context.tree, self.tables.schemas[context.schema])
+        severity = max((f.severity for f in judged), default=0)
+        arrival, frame, time = side.place(start + size)
+        side.at += size
+        side.consumed += size
+        return Framed(
+            arrival, frame, time, direction, start, size + missing, context, severity, flags, found
+        )
+
+    # -- the start of a connection
+
+    def _startup(self, side: Side, size: int) -> Iterator[Framed]:
+        packet = recognise.startup_packet(bytes(side.buffer[side.at : side.at + size]))
+        if not packet:
+            side.mode = LOST
+            return
+        framed = self._message(side, size)
+        server = self.sides[1 - side.physical]
+        name = getattr(packet, "name", "")
+        if name in ("SSLRequest", "GSSENCRequest"):
+            server.mode = ANSWER
+            self.session.asked_encryption = name
+        else:
+            side.mode = MESSAGES
+        yield framed
+
+    def _answer(self, side: Side) -> None:
+        """The server's one byte; anything else is a message (an ErrorResponse)."""
+        byte = chr(side.buffer[side.at])
+        client = self.sides[1 - side.physical]
+        if byte not in "SNG":
+            side.mode = MESSAGES
+            return
+        self.session.encryption_answer(byte)
+        side.at += 1
+        side.consumed += 1
+        side.mode = MESSAGES
+        if byte in "SG":
+            client.mode = side.mode = TLS if byte == "S" else GSS
+
+    # -- damage
+
+    def _nonsense(self, side: Side, length: int) -> Iterator[Framed]:
+        """The header at the cursor cannot be a message's: say so, look for the next boundary."""
+        side.notes.append(finding("bad-frame-length", 1, value=length))
+        side.mode = LOST
+        side.skipped = 0
+        return
+        yield
+
+    def _seek(self, side: Side) -> None:
+        """Look for a boundary that proves itself in what is there."""
+        layer = "frontend" if self._direction(side) == FRONTEND else "backend"
+        window = bytes(side.buffer[side.at :])
+        found = recognise.boundary(layer, window, self._dialects(side.physical), self.final)
+        if found is None:
+            side.skipped = side.left()
+            return
+        if found:
+            side.notes.append(finding("resynchronised", bytes=found))
+        side.at += found
+        side.consumed += found
+        side.skipped = 0
+        side.mode = MESSAGES
+
+    def _gap(self, side: Side, gap: Chunk | Gap) -> Iterator[Framed]:
+        """Bytes are missing: inside a message whose length is known, framing goes on after it."""
+        assert isinstance(gap, Gap)
+        left = side.left()
+        about = ""
+        if side.mode == MESSAGES and left >= recognise.HEADER:
+            (length,) = unpack_from(">I", side.buffer, side.at + 1)
+            need = length + 1
+            note = finding("message-in-gap", left, have=left, need=need)
+            end = side.offset() + need
+            side.notes.append(note)
+            yield self._message(side, left, need - left)
+            after = end - (gap.offset + gap.length)
+            if after >= 0:
+                self._resume(side, gap, after)
+                return
+        elif left:
+            side.at += left
+        side.notes.append(finding("stream-gap", bytes=gap.length, about=about))
+        self._resume(side, gap, None)
+
+    def _resume(self, side: Side, gap: Gap, skip: int | None) -> None:
+        side.trim()
+        side.buffer.clear()
+        side.at = 0
+        side.base = gap.offset + gap.length
+        if skip is None:
+            side.mode = LOST
+            side.hole = None
+            side.skipped = 0
+            self.session.lost(DIRECTIONS[self._direction(side)])
+        else:
+            side.hole = (side.base, side.base + skip)
+
+    def _over_hole(self, side: Side) -> bool:
+        """Step over the rest of a message that a gap fell into."""
+        assert side.hole is not None
+        step = min(side.left(), side.hole[1] - side.offset())
+        side.at += step
+        if side.offset() < side.hole[1]:
+            return step > 0
+        side.hole = None
+        side.mode = MESSAGES
+        return True
+
+    def _rest(self, side: Side) -> Iterator[Framed]:
+        """The stream has ended inside a message: show what is there."""
+        left = side.left()
+        if side.mode == MESSAGES and left >= recognise.HEADER:
+            (length,) = unpack_from(">I", side.buffer, side.at + 1)
+            side.notes.append(finding("stream-ended-early", left, have=left, need=length + 1))
+            yield self._message(side, left, length + 1 - left)
+        self.found += side.notes
+        side.notes = []

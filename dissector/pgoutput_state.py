@@ -1,0 +1,181 @@
+"""What a stream of pgoutput messages teaches: stream segments, transactions, relations, types.
+
+One `PgoutputState` serves a COPY BOTH; a new START_REPLICATION begins anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from .annotate import annotate
+from .facts import of_node
+from .findings import Severity
+from .node import findings, messages
+from .schemas import Column, Schema, Tables
+from .spec import Dialect, Message
+from .text import decode_text
+
+if TYPE_CHECKING:
+    from .session import Context, Session
+
+NO_RELATION = 0
+
+
+class PgoutputState:
+    """In-stream flag, the transaction that is open, and the relations in force by OID."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.versions: dict[int, int] = {}
+        self.begin(1, False, False)
+        self.begun = False
+
+    def begin(self, proto_version: int, parallel: bool, binary: bool) -> None:
+        """A START_REPLICATION was answered: forget everything, take the new options."""
+        self.begun = True
+        self.uncertain = False
+        self.proto_version = proto_version
+        self.parallel = parallel
+        self.binary = binary
+        self.in_stream = False
+        self.xid = 0
+        self.stream_xid = 0
+        self.relations: dict[int, int] = {}
+        self.types: dict[int, str] = {}
+        self._dialects: dict[tuple[Dialect, bool], Dialect] = {}
+
+    def dialect(self, base: Dialect) -> Dialect:
+        """`base` with what this stream knows."""
+        key = (base, self.in_stream)
+        known = self._dialects.get(key)
+        if known is None:
+            known = self._dialects[key] = replace(
+                base,
+                copy="pgoutput",
+                proto_version=self.proto_version,
+                in_stream=self.in_stream,
+                parallel=self.parallel,
+                binary=self.binary,
+            )
+        return known
+
+    def learn(self, message: Message, values: dict[str, Any], context: Context, codec: str) -> None:
+        """Take one pgoutput message: `values` are its fields; fills xid and schema of `context`."""
+        name = message.name
+        own = values.get("xid") or 0
+        if name in _OPENS:
+            self.xid = own
+        if name == "Stream Start":
+            self.in_stream = True
+            self.stream_xid = own
+        elif name == "Stream Stop":
+            own = self.stream_xid
+            self.in_stream = False
+        elif name == "Relation":
+            context.schema = self._relation(values, codec)
+        elif name == "Type":
+            self._type(values, codec)
+        elif name == "Truncate":
+            context.schema = self._truncated(values)
+        elif "relation_oid" in values:
+            context.schema = self.relations.get(values["relation_oid"] or 0, NO_RELATION)
+        if name == "Message" and not (values.get("flags") or 0) & 1:
+            context.xid = 0
+        else:
+            context.xid = own or self.open_xid()
+        if name in _CLOSES:
+            self.xid = 0
+
+    def open_xid(self) -> int:
+        """The transaction that a message without an xid of its own belongs to; 0 for none."""
+        return self.stream_xid if self.in_stream else self.xid
+
+    def _relation(self, values: dict[str, Any], codec: str) -> int:
+        oid = values.get("relation_oid") or 0
+        columns = []
+        for column in values.get("columns") or ():
+            type_oid, modifier = column.get("type_oid") or 0, column.get("type_modifier", -1)
+            modifier = -1 if modifier is None else modifier
+            columns.append(
+                Column(
+                    decode_text(column.get("name") or b"", codec),
+                    type_oid,
+                    modifier,
+                    bool((column.get("flags") or 0) & 1),
+                )
+            )
+        previous = self.relations.get(oid, 0)
+        identity = values.get("replica_identity") or 0
+        described = Schema(
+            "relation",
+            tuple(columns),
+            oid,
+            decode_text(values.get("namespace") or b"", codec),
+            decode_text(values.get("relation_name") or b"", codec),
+            chr(identity) if isinstance(identity, int) else str(identity),
+            codec,
+            types=tuple(
+                (c.type_oid, self.types[c.type_oid]) for c in columns if c.type_oid in self.types
+            ),
+        )
+        before = self.tables.schemas[previous] if previous else None
+        if before is not None and replace(before, version=0) == described:
+            return previous
+        self.versions[oid] = self.versions.get(oid, 0) + 1
+        number = self.tables.schemas.number(replace(described, version=self.versions[oid]))
+        self.relations[oid] = number
+        return number
+
+    def _type(self, values: dict[str, Any], codec: str) -> None:
+        namespace = decode_text(values.get("namespace") or b"", codec)
+        name = decode_text(values.get("name") or b"", codec)
+        self.types[values.get("type_oid") or 0] = f"{namespace}.{name}" if namespace else name
+
+    def _truncated(self, values: dict[str, Any]) -> int:
+        oids = [r.get("relation_oid") or 0 for r in values.get("relations") or ()]
+        members = tuple(self.relations.get(oid, NO_RELATION) for oid in oids)
+        return self.tables.schemas.number(Schema("relations", members=members)) if members else 0
+
+    def feed(self, direction: str, data: bytes, context: Context, session: Session) -> None:
+        """A CopyData of a replication stream: fills `context`, whose tree is that of `data`."""
+        if self.uncertain and direction == "B":
+            self._prove(data, context, session)
+        chain = messages(context.tree)
+        context.path = tuple(node.name for node in chain)
+        if len(chain) < 2:
+            return
+        outer = of_node(chain[1])
+        if outer.get("start_lsn") is not None:
+            context.lsn = outer["start_lsn"]
+        elif direction == "B" and outer.get("end_lsn") is not None:
+            context.lsn = outer["end_lsn"]
+        if len(chain) > 2 and isinstance(chain[2].declaration, Message):
+            self.learn(chain[2].declaration, outer["data"], context, session.codec)
+
+    def _prove(self, data: bytes, context: Context, session: Session) -> None:
+        """The beginning was not seen: take the reading of in-stream and parallel that makes sense."""
+        context.assumed = True
+        if not any(f.severity >= Severity.ERROR for f in findings(context.tree)):
+            chain = messages(context.tree)
+            if len(chain) > 2 and chain[2].name in _CERTAIN:
+                self.uncertain = False
+            return
+        before = self.in_stream, self.parallel
+        for self.in_stream, self.parallel in _READINGS:
+            dialect = session.dialect("B")
+            tree = annotate(data, "backend", dialect)
+            if not any(f.severity >= Severity.ERROR for f in findings(tree)):
+                context.dialect, context.tree = dialect, tree
+                return
+        self.in_stream, self.parallel = before
+
+
+_OPENS = ("Begin", "Begin Prepare")
+_CLOSES = ("Commit", "Prepare")
+
+_CERTAIN = ("Stream Start", "Stream Stop", "Begin", "Begin Prepare", "Commit", "Prepare")
+"""Messages after which the in-stream state is known, however the capture began."""
+
+_READINGS = ((True, False), (False, False), (False, True), (True, True))
+"""(in-stream, parallel) in the order in which they are tried."""

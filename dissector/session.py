@@ -1,0 +1,478 @@
+"""What earlier messages of a connection teach about the next: one Session a TCP connection.
+
+A message means nothing by its first letter alone: 'p' is a password or a SASL answer by the state of
+authentication, CopyData is a row, WAL, a replication message or a piece of a backup by the command
+that began the copy, and an Insert carries an xid only inside a stream. The Session is fed whole
+messages of both directions in byte-stream order, and says for each the `Context` that it was sent in.
+
+Sources: the manual's "Message Flow", "Streaming Replication Protocol", "Logical Streaming Replication
+Protocol", and what servers were seen to send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from . import catalogue
+from .annotate import annotate
+from .commands import Command, parse_command
+from .conversation import Conversation
+from .encodings import codec
+from .facts import Facts, of_node
+from .findings import Finding
+from .node import Node, findings, messages
+from .pgoutput_state import PgoutputState
+from .schemas import Column, Schema, Tables
+from .spec import LAST_RELEASE, Dialect, Message
+from .text import decode_text
+
+NO_LSN = (1 << 64) - 1
+"""In an index row: the message has no LSN. No WAL position can be this high."""
+
+HEAD = 1 << 16
+"""Bytes of a message that are looked at while indexing; opening a message reads all of it."""
+
+PGOUTPUT_OPTIONS = ("streaming", "two_phase", "binary", "messages", "origin")
+"""Options of START_REPLICATION that a session's header names, as they were written."""
+
+REPLICATION = ("pgoutput", "plugin", "wal", "backup")
+"""What CopyData holds where it holds messages of the replication layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assumptions:
+    """What the user said about connections whose start is not in the capture; 0 or "" is "not said"."""
+
+    release: int = 0
+    proto_version: int = 0
+    streaming: str = ""
+    ports: tuple[int, ...] = ()
+
+    def dialect(self) -> Dialect:
+        return Dialect(
+            release=self.release or 18,
+            proto_version=self.proto_version,
+            parallel=self.streaming == "parallel",
+        )
+
+
+@dataclass(slots=True)
+class Context:
+    """What the Session says of one message.
+
+    path: names by the release in force, ("CopyData", "XLogData", "Insert"). lsn: NO_LSN for none.
+    xid: 0 for none. schema: a number in Tables.schemas, 0 for none. found: what only the state can
+    tell (what is wrong inside the message is the annotator's to say).
+    """
+
+    path: tuple[str, ...]
+    dialect: Dialect
+    tree: Node
+    lsn: int = NO_LSN
+    xid: int = 0
+    schema: int = 0
+    assumed: bool = False
+    found: list[Finding] = field(default_factory=list)
+
+
+class Session:
+    """The state of one connection. `feed` never raises on what a capture holds."""
+
+    def __init__(self, tables: Tables, assumptions: Assumptions = Assumptions()) -> None:
+        self.tables = tables
+        self.assumptions = assumptions
+        self.base = assumptions.dialect()
+        self.release_known = False
+        self.began_in_middle = False
+        self.conversation = Conversation()
+        self.parameters: dict[str, str] = {}
+        self.startup: dict[str, str] = {}
+        self.facts: dict[str, Any] = {}
+        self.auth = ""
+        self.in_startup = True
+        self.codec = "utf-8"
+        self.copy = {"F": "", "B": ""}
+        self.copy_assumed = False
+        self.slots: dict[str, str] = {}
+        self.replication = PgoutputState(tables)
+        self.process_id = 0
+        self.cancel_key = b""
+        self.cancels: tuple[int, bytes] | None = None
+        self.asked_encryption = ""
+        self.commands: list[Command] = []
+
+    # -- the dialect in force
+
+    def dialect(self, direction: str) -> Dialect:
+        """The Dialect for the next message of `direction`."""
+        copy = self.copy[direction]
+        if direction == "F":
+            return replace(self.base, auth=self.auth, startup=self.in_startup, copy=copy)
+        if copy == "pgoutput":
+            return replace(self.replication.dialect(self.base), copy=copy)
+        return replace(self.base, copy=copy)
+
+    def assumed(self) -> bool:
+        """Whether the layout of messages rests on an assumption (the start is not in the capture)."""
+        return self.began_in_middle and (not self.release_known or self.copy_assumed)
+
+    # -- one message
+
+    def feed(self, direction: str, data: bytes) -> Context:
+        """Take one whole message (type byte included) and say what it is; `data` may be cut short.
+
+        Only the first HEAD bytes of a long message are read: all that teaches something stands there.
+        """
+        layer = "frontend" if direction == "F" else "backend"
+        dialect = self.dialect(direction)
+        tree = annotate(data[:HEAD], layer, dialect)
+        message = tree.declaration
+        context = Context((tree.name,), dialect, tree, assumed=self.assumed())
+        if not isinstance(message, Message):
+            return context
+        if message.name == "CopyData":
+            self._copy_data(direction, data[:HEAD], context)
+            return context
+        if message.name in ("CopyDone", "CopyFail"):
+            self.copy[direction] = ""
+        handler = _HANDLERS.get(message.name)
+        if handler is not None:
+            handler(self, {} if message.name in _SILENT else of_node(tree), context)
+        if direction == "F" and not dialect.startup:
+            self.in_startup = False
+        return context
+
+    def _copy_data(self, direction: str, data: bytes, context: Context) -> None:
+        if not context.dialect.copy and self.began_in_middle:
+            guess = guess_copy(direction, data)
+            if guess:
+                self.copy[direction] = guess
+                self.copy_assumed = context.assumed = True
+                if guess == "pgoutput" and not self.replication.begun:
+                    self._assume_pgoutput()
+                context.dialect = self.dialect(direction)
+                layer = "frontend" if direction == "F" else "backend"
+                context.tree = annotate(data, layer, context.dialect)
+        if context.dialect.copy in REPLICATION:
+            self.replication.feed(direction, data, context, self)
+
+    def _assume_pgoutput(self) -> None:
+        """Take the options that the user gave, or those that read most: the newest protocol."""
+        self.replication.begin(
+            self.assumptions.proto_version or 4, self.assumptions.streaming == "parallel", False
+        )
+        self.replication.uncertain = True
+
+    def lost(self, direction: str) -> None:
+        """Bytes of `direction` are missing: what they would have taught is not known any more."""
+        if direction == "B":
+            self.replication.uncertain = True
+            self.replication.xid = self.replication.stream_xid = 0
+
+    # -- handlers, by message name
+
+    def _startup(self, values: Facts, context: Context) -> None:
+        self.in_startup = False
+        self.base = replace(self.base, protocol=int(values.get("protocol_version") or 196608))
+        pairs = values.get("parameters") or []
+        for pair in pairs:
+            name, value = self.text(pair.get("name")), self.text(pair.get("value"))
+            if name:
+                self.startup[name] = value
+        if "client_encoding" in self.startup:
+            self._encoding(self.startup["client_encoding"])
+
+    def encryption_answer(self, byte: str) -> None:
+        """The server's one byte to SSLRequest or GSSENCRequest."""
+        what = {"S": "TLS", "G": "GSSAPI"}.get(byte)
+        refused = f"{self.asked_encryption} refused"
+        self.facts["encryption"] = what or refused
+
+    def _cancel(self, values: Facts, context: Context) -> None:
+        key = values.get("secret_key", b"")
+        if isinstance(key, int):
+            key = key.to_bytes(4, "big")
+        self.cancels = (int(values.get("process_id") or 0), bytes(key or b""))
+
+    def _parameter_status(self, values: Facts, context: Context) -> None:
+        name, value = self.text(values.get("name")), self.text(values.get("value"))
+        self.parameters[name] = value
+        if name == "client_encoding":
+            self._encoding(value)
+        elif name == "server_version":
+            major = value.split(".")[0]
+            digits = "".join(c for c in major if c.isdigit())[: len(major)]
+            if digits and major[:1].isdigit():
+                leading = int(digits[:4])
+                self.release_known = True
+                self.base = replace(self.base, release=max(10, min(LAST_RELEASE, leading)))
+
+    def _encoding(self, name: str) -> None:
+        self.codec = codec(name)
+
+    def _backend_key(self, values: Facts, context: Context) -> None:
+        key = values.get("secret_key", b"")
+        if isinstance(key, int):
+            key = key.to_bytes(4, "big")
+        self.process_id = int(values.get("process_id") or 0)
+        self.cancel_key = bytes(key or b"")
+
+    def _authentication(self, values: Facts, context: Context) -> None:
+        name = context.path[0]
+        self.auth = "" if name == "AuthenticationOk" else name
+        if name not in (
+            "AuthenticationOk",
+            "AuthenticationSASLContinue",
+            "AuthenticationSASLFinal",
+        ):
+            self.facts["authentication"] = name.removeprefix("Authentication")
+        elif name == "AuthenticationOk":
+            self.facts.setdefault("authentication", "none asked")
+
+    def _sasl_initial(self, values: Facts, context: Context) -> None:
+        self.facts["authentication"] = self.text(values.get("mechanism"))
+        self.auth = "AuthenticationSASLContinue"
+
+    def _query(self, values: Facts, context: Context) -> None:
+        text = self.text(values.get("query"))
+        command = parse_command(text) if self.is_walsender() else None
+        if command is not None:
+            self.commands.append(command)
+            if command.name == "CREATE_REPLICATION_SLOT" and command.slot:
+                self.slots[command.slot] = command.plugin
+        self.conversation.query(text, command)
+
+    def is_walsender(self) -> bool:
+        """Replication commands are understood: asked for at the start, or the start was not seen."""
+        asked = self.startup.get("replication", "").lower()
+        return asked not in ("", "false", "off", "no", "0") or not self.startup
+
+    def _parse(self, values: Facts, context: Context) -> None:
+        oids = tuple(int(x.get("type_oid") or 0) for x in values.get("parameter_types") or [])
+        self.conversation.parse(
+            self.text(values.get("statement")), self.text(values.get("query")), oids
+        )
+
+    def _bind(self, values: Facts, context: Context) -> None:
+        schema = self.conversation.bind(
+            self.text(values.get("portal")), self.text(values.get("statement")),
+            tuple(values.get("parameter_formats") or ()), tuple(values.get("result_formats") or ()),
+        )  # fmt: skip
+        if schema is not None:
+            context.schema = self._number(schema)
+
+    def _describe(self, values: Facts, context: Context) -> None:
+        self.conversation.describe(chr(values.get("target") or 0), self.text(values.get("name")))
+
+    def _close(self, values: Facts, context: Context) -> None:
+        self.conversation.close(chr(values.get("target") or 0), self.text(values.get("name")))
+
+    def _execute(self, values: Facts, context: Context) -> None:
+        self.conversation.execute(self.text(values.get("portal")))
+
+    def _sync(self, values: Facts, context: Context) -> None:
+        self.conversation.other("sync")
+
+    def _function_call(self, values: Facts, context: Context) -> None:
+        self.conversation.other("function")
+
+    def _row_description(self, values: Facts, context: Context) -> None:
+        columns = tuple(
+            Column(
+                self.text(c.get("name")),
+                c.get("type_oid") or 0,
+                -1 if c.get("type_modifier") is None else c["type_modifier"],
+                format=c.get("format") or 0,
+            )
+            for c in values.get("columns") or []
+        )
+        schema = Schema("row", columns, encoding=self.codec)
+        context.schema = self._number(schema)
+        self.conversation.described(schema)
+
+    def _parameter_description(self, values: Facts, context: Context) -> None:
+        columns = tuple(
+            Column(f"${i}", p.get("type_oid") or 0)
+            for i, p in enumerate(values.get("parameters") or [], start=1)
+        )
+        self.conversation.parameters(Schema("parameters", columns, encoding=self.codec))
+
+    def _no_data(self, values: Facts, context: Context) -> None:
+        self.conversation.described(None)
+
+    def _data_row(self, values: Facts, context: Context) -> None:
+        schema = self.conversation.row()
+        if schema is not None:
+            context.schema = self._number(replace(schema, encoding=self.codec))
+
+    def _command_complete(self, values: Facts, context: Context) -> None:
+        self.copy = {"F": "", "B": ""}
+        self.conversation.done("execute")
+
+    def _error(self, values: Facts, context: Context) -> None:
+        self.copy = {"F": "", "B": ""}
+        self.auth = ""
+        self.conversation.failed()
+
+    def _ready(self, values: Facts, context: Context) -> None:
+        self.copy = {"F": "", "B": ""}
+        self.auth = ""
+        self.in_startup = False
+        self.conversation.ready()
+
+    # -- COPY
+
+    def _copy_in(self, values: Facts, context: Context) -> None:
+        command = self._command()
+        if command is not None and command.name == "UPLOAD_MANIFEST":
+            self.copy["F"] = "manifest"
+        else:
+            self.copy["F"] = "rows-binary" if values.get("format") else "rows"
+
+    def _copy_out(self, values: Facts, context: Context) -> None:
+        command = self._command()
+        if command is not None and command.name == "BASE_BACKUP":
+            self.copy["B"] = "backup" if self.base.release >= 15 else "tar"
+        else:
+            self.copy["B"] = "rows-binary" if values.get("format") else "rows"
+
+    def _copy_both(self, values: Facts, context: Context) -> None:
+        command = self._command()
+        if command is None or command.name != "START_REPLICATION":
+            self.copy_assumed = True
+            self.copy = {"F": "", "B": ""}
+            self.began_in_middle = True
+            return
+        self.copy_assumed = False
+        what = self._start_replication(command)
+        self.copy = {"F": what, "B": what}
+
+    def _start_replication(self, command: Command) -> str:
+        """Begin a replication stream; returns what its CopyData holds."""
+        self.facts["slot"] = command.slot
+        if not command.logical:
+            return "wal"
+        plugin = self.slots.get(command.slot, "")
+        asked = command.option("proto_version")
+        if not asked and not command.option("publication_names") and plugin != "pgoutput":
+            self.facts["plugin"] = plugin or "not pgoutput (no proto_version asked for)"
+            return "plugin"
+        self.facts["plugin"] = "pgoutput"
+        self.facts["options"] = {o.name: o.value for o in command.options}
+        streaming = command.option("streaming", "off").lower()
+        self.replication.begin(
+            proto_version=int(asked) if asked.isdigit() and len(asked) < 6 else 1,
+            parallel=streaming == "parallel",
+            binary=command.option("binary", "off").lower() in ("on", "true", "yes", "1", "t"),
+        )
+        return "pgoutput"
+
+    def _command(self) -> Command | None:
+        head = self.conversation.head()
+        return head.command if head is not None else None
+
+    # -- for people
+
+    def header(self) -> dict[str, Any]:
+        """The facts of the session by name; only those that are known."""
+        options = self.facts.get("options", {})
+        version = self.parameters.get("server_version", "")
+        known = {
+            "release": version
+            or (f"{self.base.release} (assumed)" if not self.release_known else ""),
+            "user": self.startup.get("user", ""),
+            "database": self.startup.get("database", self.startup.get("user", "")),
+            "application": self.parameters.get(
+                "application_name", self.startup.get("application_name", "")
+            ),
+            "protocol": f"{self.base.protocol >> 16}.{self.base.protocol & 0xFFFF}",
+            "encryption": self.facts.get("encryption", "none"),
+            "authentication": self.facts.get("authentication", ""),
+            "client_encoding": self.parameters.get("client_encoding", ""),
+            "replication": self.startup.get("replication", ""),
+            "slot": self.facts.get("slot", ""),
+            "plugin": self.facts.get("plugin", ""),
+            "publications": options.get("publication_names") or "",
+            "proto_version": options.get("proto_version") or "",
+            **{name: options.get(name) or "" for name in PGOUTPUT_OPTIONS},
+            "process_id": self.process_id or "",
+            "cancels": self.cancels[0] if self.cancels else "",
+        }
+        return {name: value for name, value in known.items() if value != ""}
+
+    # -- small things
+
+    def text(self, value: Any) -> str:
+        """A captured string in the connection's encoding."""
+        if isinstance(value, bytes | bytearray | memoryview):
+            return decode_text(bytes(value), self.codec)
+        return "" if value is None else str(value)
+
+    def _number(self, schema: Schema) -> int:
+        return self.tables.schemas.number(schema)
+
+
+def guess_copy(direction: str, data: bytes) -> str:
+    """What CopyData seems to hold where its beginning was not seen; "" when nothing fits well."""
+    layer = "frontend" if direction == "F" else "backend"
+    outside = Dialect(copy="pgoutput")
+    for dialect in (outside, replace(outside, proto_version=2, in_stream=True)):
+        tree = annotate(data, layer, dialect)
+        if len(messages(tree)) >= 2 and not findings(tree):
+            return "pgoutput"
+    return ""
+
+
+def _request(kind: str) -> Handler:
+    return lambda session, values, context: session.conversation.other(kind)
+
+
+def _done_with(*kinds: str) -> Handler:
+    return lambda session, values, context: session.conversation.done(*kinds)
+
+
+Handler = Callable[[Session, Facts, Context], None]
+
+_HANDLERS: dict[str, Handler] = {
+    "StartupMessage": Session._startup,
+    "CancelRequest": Session._cancel,
+    "ParameterStatus": Session._parameter_status,
+    "BackendKeyData": Session._backend_key,
+    "SASLInitialResponse": Session._sasl_initial,
+    "Query": Session._query,
+    "Parse": Session._parse,
+    "Bind": Session._bind,
+    "Describe": Session._describe,
+    "Close": Session._close,
+    "Execute": Session._execute,
+    "Sync": _request("sync"),
+    "FunctionCall": _request("function"),
+    "ParseComplete": _done_with("parse"),
+    "BindComplete": _done_with("bind"),
+    "CloseComplete": _done_with("close"),
+    "RowDescription": Session._row_description,
+    "ParameterDescription": Session._parameter_description,
+    "NoData": Session._no_data,
+    "DataRow": Session._data_row,
+    "CommandComplete": Session._command_complete,
+    "EmptyQueryResponse": _done_with("execute"),
+    "PortalSuspended": _done_with("execute"),
+    "ErrorResponse": Session._error,
+    "ReadyForQuery": Session._ready,
+    "CopyInResponse": Session._copy_in,
+    "CopyOutResponse": Session._copy_out,
+    "CopyBothResponse": Session._copy_both,
+}
+_HANDLERS |= {
+    message.name: Session._authentication
+    for message in catalogue.MESSAGES
+    if message.layer == "backend" and message.name.startswith("Authentication")
+}
+
+_SILENT = frozenset(
+    ("DataRow", "ReadyForQuery", "CommandComplete", "ParseComplete", "BindComplete", "CloseComplete",
+     "NoData", "EmptyQueryResponse", "PortalSuspended", "ErrorResponse", "Sync", "FunctionCall")
+)  # fmt: skip
+"""Messages that change the state by coming, whatever they hold: no need to read them."""

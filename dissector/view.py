@@ -1,0 +1,214 @@
+"""An opened capture: the index joined with the files, for everyone who shows or exports messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from .annotate import annotate
+from .capture import CaptureFiles, Frame, open_capture_files
+from .findings import Finding, Severity
+from .index import ConnectionInfo, Index, Indexer, Options
+from .node import Node, findings, messages
+from .rows import ASSUMED, BACKEND, DIRECTIONS, INCOMPLETE, Row
+from .schema_findings import schema_findings
+from .schemas import Schema
+from .spec import Dialect
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Where bytes of a message lie: `length` bytes at file position `position` in frame `frame`."""
+
+    frame: int
+    position: int
+    length: int
+    record: int
+
+
+@dataclass(slots=True)
+class MessageView:
+    """One message, opened. data: its bytes as far as the capture has them; tree: annotated; found: all
+    findings, those of the state first; schema: the Schema in force (kind "" for none)."""
+
+    row: Row
+    data: bytes
+    tree: Node
+    dialect: Dialect
+    schema: Schema
+    members: tuple[Schema, ...]
+    extents: list[Extent]
+    found: list[Finding]
+    connection: ConnectionInfo
+    path: tuple[str, ...]
+
+    @property
+    def direction(self) -> str:
+        """ "F" from the frontend, "B" from the backend."""
+        return DIRECTIONS[self.row.direction]
+
+    @property
+    def assumed(self) -> bool:
+        """Whether the dialect had to be assumed."""
+        return bool(self.row.flags & ASSUMED)
+
+    @property
+    def frames(self) -> list[int]:
+        """All frames that hold its bytes, ascending."""
+        return sorted({extent.frame for extent in self.extents})
+
+    @property
+    def innermost(self) -> Node:
+        """The message node of the innermost layer."""
+        return messages(self.tree)[-1]
+
+    def payload(self) -> bytes:
+        """The innermost layer's bytes: a whole pgoutput message; for others the message itself."""
+        inner = self.innermost
+        return self.data[inner.start : inner.end]
+
+
+class Capture:
+    """An opened capture. Use as a context manager; `read` fills the index."""
+
+    def __init__(self, paths: Sequence[str], options: Options | None = None) -> None:
+        self.paths = list(paths)
+        self.options = options or Options()
+        self.files: CaptureFiles = open_capture_files(paths)
+        self.index = Index()
+        self._last: tuple[int, MessageView] | None = None
+
+    def __enter__(self) -> Capture:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back files and temporary space."""
+        self.files.close()
+
+    # -- reading
+
+    def batches(self) -> Iterator[None]:
+        """Read on, batch by batch: what came is in the index after each step."""
+        for batch in Indexer(self.files, self.options).batches():
+            self.index.extend(batch)
+            yield
+
+    def read(self) -> Capture:
+        """Read to the end."""
+        for _ in self.batches():
+            pass
+        return self
+
+    # -- rows and tables
+
+    @property
+    def count(self) -> int:
+        """Number of messages indexed so far."""
+        return len(self.index)
+
+    def row(self, number: int) -> Row:
+        """Row `number`, from 1. Raises IndexError outside."""
+        return self.index.rows.row(number)
+
+    def path(self, row: Row) -> tuple[str, ...]:
+        """Names of the message and what it carries, by the release in force."""
+        return self.index.tables.paths[row.path]
+
+    def relation(self, row: Row) -> str | list[str] | None:
+        """ "schema.table" by the Relation in force; a list for Truncate; None where there is none."""
+        schema = self.index.tables.schemas[row.relation]
+        if schema.kind == "relation":
+            return schema.full_name
+        if schema.kind == "relations":
+            names = [self.index.tables.schemas[n].full_name for n in schema.members]
+            return [name for name in names if name] or None
+        return None
+
+    def connection(self, stream: int) -> ConnectionInfo:
+        """The connection numbered `stream`."""
+        return self.index.connections[stream]
+
+    # -- one message
+
+    def extents(self, row: Row) -> list[Extent]:
+        """The pieces of the files that hold the message's bytes, in stream order, up to a gap."""
+        client = self.connection(row.stream).client or 0
+        physical = client if row.direction != BACKEND else 1 - client
+        pieces = self.index.pieces(row.stream, physical)
+        starts = pieces["offset"]
+        at, end = row.offset, row.offset + row.length
+        i = int(np.searchsorted(starts, at, side="right")) - 1
+        found = []
+        while 0 <= i < len(starts) and at < end:
+            start, length = int(starts[i]), int(pieces["length"][i])
+            if not start <= at < start + length:
+                break
+            take = min(start + length, end) - at
+            position = int(pieces["position"][i]) + at - start
+            found.append(Extent(int(pieces["frame"][i]), position, take, int(pieces["record"][i])))
+            at += take
+            i += 1
+        return found
+
+    def message(self, number: int) -> MessageView:
+        """Message `number`, from 1, whole. Raises IndexError outside."""
+        if self._last is not None and self._last[0] == number:
+            return self._last[1]
+        row = self.row(number)
+        extents = self.extents(row)
+        data = b"".join(self.files.read(e.position, e.length) for e in extents)
+        dialect = self.index.tables.dialects[row.dialect]
+        layer = "backend" if row.direction == BACKEND else "frontend"
+        schema = self.index.tables.schemas[row.relation]
+        tree = annotate(data, layer, dialect)
+        found = list(self.index.found.get(number, ()))
+        found += findings(tree)
+        if not row.flags & INCOMPLETE:
+            found += schema_findings(tree, schema)
+        view = MessageView(
+            row, data, tree, dialect, schema,
+            tuple(self.index.tables.schemas[n] for n in schema.members), extents, found,
+            self.connection(row.stream), self.path(row),
+        )  # fmt: skip
+        self._last = (number, view)
+        return view
+
+    def frame(self, record: int) -> Frame:
+        """The frame whose record lies at `record` (of an Extent)."""
+        return self.files.frame(record)
+
+    # -- all together
+
+    def has_errors(self) -> bool:
+        """Whether a finding of severity error exists anywhere."""
+        severities = self.index.rows.column("severity")
+        if len(severities) and int(severities.max()) >= Severity.ERROR:
+            return True
+        others = [f for c in self.index.connections.values() for f in c.found]
+        return any(f.severity >= Severity.ERROR for f in [*self.index.file_findings, *others])
+
+    def digits(self, row: Row) -> int:
+        """Decimal places of the capture's own resolution for the message's time."""
+        extents = self.extents(replace(row, offset=row.offset + row.length - 1, length=1))
+        return self.files.frame(extents[-1].record).digits if extents else 9
+
+    def counted(self) -> dict[str, Any]:
+        """Packets, TCP connections and ports seen."""
+        return {**self.index.facts, "connections": len(self.index.connections)}
+
+
+def open_capture(paths: Sequence[str], options: Options | None = None) -> Capture:
+    """Open captures as one. Raises CaptureError with one line that says why and what to try."""
+    return Capture(paths, options)
