@@ -28,12 +28,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from dissector.layers.packets import make_all
+from dissector.layers.making import make_all
 
 _CLASSES: dict[str, Any] = make_all()
 globals().update(_CLASSES)
 
 from dissector.layers.envelope import PostgreSQL, UnknownMessage  # noqa: E402
+from dissector.layers.frames import dissect_frame, frame_layers  # noqa: E402
+from dissector.layers.sniffing import PostgresSession  # noqa: E402
 from dissector.spec import Dialect  # noqa: E402
 
-__all__ = ["Dialect", "PostgreSQL", "UnknownMessage", *sorted(_CLASSES)]  # noqa: PLE0604
+__all__ = [  # noqa: PLE0604
+    "Dialect",
+    "PostgreSQL",
+    "PostgresSession",
+    "UnknownMessage",
+    "dissect_frame",
+    "frame_layers",
+    *sorted(_CLASSES),
+]

@@ -15,7 +15,8 @@ from scapy.layers.inet import TCP
 from scapy.packet import Packet, bind_bottom_up, bind_top_down
 
 from dissector import catalogue
-from dissector.layers.packets import ASSUMED, CLASSES, CataloguePacket, make
+from dissector.layers.making import make
+from dissector.layers.packets import ASSUMED, CLASSES
 from dissector.spec import Dialect, Field, Message
 
 PORT = 5432
@@ -29,7 +30,13 @@ def _unknown() -> Any:
     tag = replace(tag, constant=None, meaning="A type byte that no release declares.")
     length = replace(length, constant=None)
     message = Message(
-        "Unknown message", "backend", "", "F & B", (tag, length), "A message of unknown type.", some.page
+        "Unknown message",
+        "backend",
+        "",
+        "F & B",
+        (tag, length),
+        "A message of unknown type.",
+        some.page,
     )
     return make(message.name, message.parts, message)
 
@@ -37,9 +44,7 @@ def _unknown() -> Any:
 UnknownMessage = _unknown()
 
 
-def message_at(
-    data: bytes, start: int, sender: str, dialect: Dialect
-) -> tuple[Any, int] | None:
+def message_at(data: bytes, start: int, sender: str, dialect: Dialect) -> tuple[Any, int] | None:
     """The class of the message that begins at ``data[start]`` and where it ends.
 
     sender: "F" or "B". None when the message is not whole, or its length cannot be one.
@@ -112,7 +117,7 @@ class PostgreSQL(Packet):
         return self._dialect or ASSUMED
 
     def from_whom(self) -> str:
-        """"F" or "B": as given, or by the port that is the server's, or else the lower port."""
+        """Who sent it, "F" or "B": as given, or by the port that is the server's, or else the lower port."""
         if self.sender:
             return self.sender
         below = self.underlayer
