@@ -93,10 +93,8 @@ class RepeatStep(Step):
         out.append(node)
         self._elements(cursor, node, total, scope)
         node.end = cursor.pos
-        if not node.children:
-            node.children = None
-            if total == 0:
-                node.reason = f"{self.repeat.count} is 0"
+        if total == 0:
+            node.reason = f"{self.repeat.count} is 0"
 
     def _elements(self, cursor: Cursor, node: Node, total: int | None, scope: Scope) -> None:
         assert node.children is not None
@@ -221,16 +219,17 @@ class ChoiceStep(Step):
 class WhenStep(Step):
     """Parts that hang on a choice; what the dialect decides was decided before."""
 
-    __slots__ = ("choice", "names", "steps", "when")
+    __slots__ = ("choice", "letters", "names", "steps", "when")
 
     def __init__(
-        self, place: Place, when: When, steps: tuple[Step, ...], choice: str, names: frozenset[str]
+        self, when: When, steps: tuple[Step, ...], choice: str, options: tuple[Field, ...]
     ) -> None:
-        super().__init__(place, 0, False)
+        super().__init__(steps[0].place, 0, False)
         self.when = when
         self.steps = steps
         self.choice = choice
-        self.names = names
+        self.names = frozenset(o.name for o in options)
+        self.letters = frozenset(ord(str(o.constant)) for o in options)
 
     def read(self, cursor: Cursor, out: list[Node], scope: Scope) -> None:
         if scope.get(self.choice) in self.names:

@@ -137,13 +137,12 @@ class Builder:
                         yield step if holds else AbsentStep(step.place, why)
                 return
             picked = next(p for p in around if isinstance(p, Choice) and p.name == name)
-            names = frozenset(
-                o.name for o in picked.options if not letters or str(o.constant) in letters
-            )
+            options = tuple(o for o in picked.options if not letters or str(o.constant) in letters)
             inner: list[Step] = []
             for each in part.parts:
                 inner += self._part(each, siblings, wanted, part.present, around, name)
-            yield WhenStep(inner[0].place, part, tuple(inner), name, names)
+            if inner:
+                yield WhenStep(part, tuple(inner), name, options)
 
     def _place(self, field: Field) -> Place:
         shown, meaning = field.format_in(self.release), field.meaning_in(self.release)

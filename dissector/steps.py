@@ -15,6 +15,7 @@ from dissector.spec import Dialect, Field
 
 NOT_REACHED = "not reached: the message could not be read up to here"
 TOO_SHORT = "the message ends before it"
+NULL_REASON = "its length is -1: NULL, so no bytes follow"
 ENVELOPES = ("frontend", "backend")
 """Layers whose messages carry their own length."""
 
@@ -229,7 +230,7 @@ class BytesStep(FieldStep):
 
     def _negative(self, cursor: Cursor, out: list[Node], size: int) -> None:
         if size == -1 and self.null:
-            self.skip(cursor, out, "its length is -1: NULL, so no bytes follow")
+            self.skip(cursor, out, NULL_REASON)
             return
         told = last(out, self.size_field.name) if self.size_field else None
         self.skip(cursor, out, "its length is negative")
