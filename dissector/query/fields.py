@@ -1,0 +1,384 @@
+"""Conditions that need the message itself: its fields, its findings, the columns of its rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from dissector.findings import CODES
+from dissector.node import Node
+from dissector.spec import Field
+from dissector.text import decode_text
+
+from .columns import BOOLEANS, TEXT_OPERATORS, need_equality
+from .errors import QueryError, did_you_mean
+from .names import Declared, is_subsequence
+from .protocols import MessageLike, TupleColumn
+from .values import (
+    SECOND,
+    Item,
+    Literal,
+    Range,
+    fold,
+    int_set,
+    ordered,
+    parse_int,
+    parse_lsn,
+    text_test,
+    time_set,
+)
+
+_EPOCH_2000 = 946_684_800 * SECOND
+_ENDLESS = {"infinity": 2**63 - 1, "-infinity": -(2**63)}
+STATES = ("text", "binary", "null", "unchanged", "not sent")
+_NUMERIC_LIMIT = 400
+"""Digits of a value that is compared as a number: Decimal's time grows with the length."""
+
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?\Z", re.ASCII)
+
+Segments = tuple[str, ...]
+
+
+class Facts:
+    """What conditions ask of one message, found out once and only when asked."""
+
+    def __init__(self, message: MessageLike, canonical: Callable[[str], str]) -> None:
+        self.message = message
+        self._canonical = canonical
+        self._fields: dict[str, list[tuple[Segments, Node]]] | None = None
+        self._columns: list[TupleColumn] | None = None
+
+    @property
+    def encoding(self) -> str:
+        """Codec of the message's texts."""
+        return self.message.encoding
+
+    def fields(self, name: str) -> list[tuple[Segments, Node]]:
+        """The present fields called `name`, each with the names from the outermost message to it."""
+        if self._fields is None:
+            self._fields = self._walk(self.message.node)
+        return self._fields.get(name, [])
+
+    def columns(self) -> list[TupleColumn]:
+        """The values of the message's rows."""
+        if self._columns is None:
+            self._columns = list(self.message.tuple_columns())
+        return self._columns
+
+    def _walk(self, root: Node) -> dict[str, list[tuple[Segments, Node]]]:
+        found: dict[str, list[tuple[Segments, Node]]] = {}
+        pending: list[tuple[Segments, Node]] = [((), root)]
+        while pending:
+            prefix, node = pending.pop()
+            if node.absent:
+                continue
+            name = self._canonical(node.name) if node.is_message else node.name
+            path = prefix if node.index < 0 else (*prefix, f"[{node.index}]")
+            is_field = isinstance(node.declaration, Field)
+            if node.index < 0 or (is_field and node.name != (prefix[-1] if prefix else "")):
+                path = (*path, name)
+            if is_field:
+                found.setdefault(node.name, []).append((path, node))
+            for child in reversed(node.children or ()):
+                # the carrier of a message stays out of the path of what it carries
+                pending.append((prefix if child.is_message else path, child))
+        return found
+
+
+Test = Callable[[Any, Facts], bool]
+
+
+@dataclass(eq=False, slots=True)
+class FieldLeaf:
+    """A condition on the catalogue fields that a name means; true where any value fits, with "!="
+    where there is a value and none is equal. tests None asks whether the field is there."""
+
+    name: str
+    segments: Segments
+    messages: frozenset[str]
+    tests: dict[Any, Test] | None
+    negated: bool = False
+
+    def test(self, facts: Facts) -> bool:
+        found = False
+        for path, node in facts.fields(self.name):
+            if not self._means(path):
+                continue
+            if self.tests is None:
+                return True
+            if node.value is None:
+                continue
+            assert isinstance(node.declaration, Field)
+            check = self.tests.get(_key(node.declaration))
+            if check is not None and check(node.value, facts):
+                return not self.negated
+            found = True
+        return found and self.negated
+
+    def _means(self, path: Segments) -> bool:
+        return len(self.segments) == 1 or is_subsequence(self.segments, path)
+
+
+@dataclass(eq=False, slots=True)
+class FindingLeaf:
+    """A condition on the codes of a message's findings."""
+
+    check: Callable[[str], bool]
+    negated: bool
+
+    def test(self, facts: Facts) -> bool:
+        codes = [finding.code for finding in facts.message.findings]
+        return bool(codes) and any(map(self.check, codes)) is not self.negated
+
+
+@dataclass(eq=False, slots=True)
+class ColumnTest:
+    """A condition on one column of a row."""
+
+    name: str
+    check: Callable[[str], bool] | None
+    negated: bool = False
+
+    def holds(self, column: TupleColumn) -> bool:
+        text: str | None
+        if self.name == "column.name":
+            text = column.name
+        elif self.name == "column.type":
+            text = column.type
+        else:
+            text = column.state if self.name == "state" else column.value
+        if text is None:
+            return False
+        return self.check is None or self.check(text) is not self.negated
+
+
+# --- building --------------------------------------------------------------------------------------
+
+
+def finding_leaf(op: str, items: list[Item], position: int) -> FindingLeaf:
+    """``finding op items``: codes are checked against the closed list."""
+    need_equality("finding", op, position)
+    if op in ("==", "!=", "in"):
+        for item in items:
+            if isinstance(item, Range) or item.text not in CODES:
+                code = item.low if isinstance(item, Range) else item
+                raise QueryError(
+                    "",
+                    code.position,
+                    f"no finding has the code {code.text}",
+                    did_you_mean(code.text, CODES) or f"codes are {', '.join(CODES)}",
+                )
+    return FindingLeaf(text_test("==" if op == "!=" else op, items), op == "!=")
+
+
+def column_test(name: str, op: str, items: list[Item], position: int) -> ColumnTest:
+    """A condition on ``column.name``, ``column.type``, ``value`` or ``state``."""
+    if op == "exists":
+        return ColumnTest(name, None)
+    negated, op = op == "!=", "==" if op == "!=" else op
+    if name == "state":
+        need_equality(name, op, position)
+        folded = {fold(state): state for state in STATES}
+        for item in items if op in ("==", "in") else ():
+            if isinstance(item, Range) or fold(item.text) not in folded:
+                literal = item.low if isinstance(item, Range) else item
+                raise QueryError(
+                    "",
+                    literal.position,
+                    f"no state is called {literal.text}",
+                    did_you_mean(literal.text, STATES) or f"states are {', '.join(STATES)}",
+                )
+        return ColumnTest(name, text_test(op, items, fold), negated)
+    check = text_test(op, items)
+    if name == "column.type" and op in ("==", "in"):
+        exact = check
+        check = lambda text: exact(text) or exact(text.partition("(")[0])  # noqa: E731
+    if name == "value" and op not in TEXT_OPERATORS:
+        check = _value_test(op, items, check)
+    return ColumnTest(name, check, negated)
+
+
+def _number(text: str) -> Decimal | None:
+    """`text` as a number, None where it is none (NaN and Infinity are none)."""
+    if len(text) > _NUMERIC_LIMIT or not _NUMBER.match(text):
+        return None
+    return Decimal(text)
+
+
+def _value_test(
+    op: str, items: list[Item], as_text: Callable[[str], bool]
+) -> Callable[[str], bool]:
+    """Numbers written without quotes are compared as numbers where the value is one."""
+    spans: list[tuple[Decimal, Decimal]] = []
+    for item in items:
+        low, high = (item.low, item.high) if isinstance(item, Range) else (item, item)
+        one, two = _number(low.text), _number(high.text)
+        if low.quoted or high.quoted or one is None or two is None:
+            continue
+        spans.append((one, two))
+    if not spans:
+        return as_text
+    if op in ("==", "in"):
+
+        def equal(text: str) -> bool:
+            number = _number(text)
+            inside = number is not None and any(low <= number <= high for low, high in spans)
+            return inside or as_text(text)
+
+        return equal
+    compare = ordered(op, spans[0][0], Decimal)
+
+    def order(text: str) -> bool:
+        number = _number(text)
+        return number is not None and compare(number)
+
+    return order
+
+
+# --- fields ----------------------------------------------------------------------------------------
+
+
+def _key(field: Field) -> tuple[Any, ...]:
+    """What a field's test depends on; fields themselves have mappings and cannot be hashed."""
+    kind = field.kind
+    return kind.show, kind.rule, tuple(field.values.values()), tuple(field.flags.values())
+
+
+def field_leaf(
+    declared: list[Declared],
+    segments: Segments,
+    op: str,
+    items: list[Item],
+    position: int,
+    canonical: Callable[[str], str],
+) -> FieldLeaf:
+    """``name op items`` on the fields `declared`. A name can mean fields of several kinds: the literal
+    must fit one of them at least; the others never match."""
+    messages = frozenset(canonical(d.message.name) for d in declared)
+    path = tuple(
+        canonical(s) if i < len(segments) - 1 and canonical(s) in messages else s
+        for i, s in enumerate(segments)
+    )
+    name = segments[-1]
+    if op == "exists":
+        return FieldLeaf(name, path, messages, None)
+    negated, op = op == "!=", "==" if op == "!=" else op
+    tests: dict[Any, Test] = {}
+    problem: QueryError | None = None
+    for field in {_key(d.field): d.field for d in declared}.values():
+        try:
+            tests[_key(field)] = _field_test(field, op, items, position)
+        except QueryError as error:
+            problem = problem or error
+    if not tests:
+        assert problem is not None
+        raise problem
+    return FieldLeaf(name, path, messages, tests, negated)
+
+
+def _field_test(field: Field, op: str, items: list[Item], position: int) -> Test:
+    show = field.kind.show
+    if show == "tuple":
+        raise QueryError(
+            "", position, f"{field.name} is a whole row", 'ask for its columns: column.name == "id"'
+        )
+    if show in ("text", "bytes"):
+        return _bytes_test(show, op, items)
+    if op in TEXT_OPERATORS and not (op == "contains" and field.flags):
+        raise QueryError(
+            "",
+            position,
+            f"{op} looks into text, and {field.name} is a number",
+            "use ==, <, > or in",
+        )
+    words = {fold(text.partition(":")[0]): int_of(key) for key, text in field.values.items()}
+    bits = {fold(text.partition(":")[0]): bit for bit, text in field.flags.items()}
+    if op == "contains":
+        first = items[0]
+        assert isinstance(first, Literal)
+        bit = bits.get(fold(first.text)) or parse_int(first)
+        return lambda value, _: isinstance(value, int) and bool(value & bit)
+    if show == "timestamp":
+        return _timestamp_test(op, items)
+    words |= bits
+    allowed = int_set(op, items, partial(_field_int, field, words))
+    if show == "char":
+        digits = [
+            i for i in items if isinstance(i, Literal) and i.text.isdecimal() and not i.quoted
+        ]
+        plain = int_set(op, list(digits), parse_int) if digits else ()
+        return lambda value, _: value in allowed or value in plain
+
+    def check(value: Any, _: Facts) -> bool:
+        if isinstance(value, tuple):
+            return any(each in allowed for each in value)
+        return isinstance(value, int) and value in allowed
+
+    return check
+
+
+def int_of(key: int | str) -> int:
+    """A value's number: a letter stands for its byte."""
+    return ord(key) if isinstance(key, str) and len(key) == 1 else int(key)
+
+
+def _field_int(field: Field, words: dict[str, int], literal: Literal) -> int:
+    show, text = field.kind.show, literal.text
+    if show == "lsn":
+        return parse_lsn(literal)
+    if show == "char" and len(text) == 1:
+        return ord(text)
+    if fold(text) in words:
+        return words[fold(text)]
+    if show == "bool" and fold(text) in BOOLEANS:
+        return BOOLEANS[fold(text)]
+    if show == "protocol" and text.count(".") == 1 and text.replace(".", "").isdecimal():
+        major, minor = text.split(".")
+        return (int(major[:6]) << 16) + int(minor[:6])
+    try:
+        return parse_int(literal)
+    except QueryError as error:
+        hint = f"it is a number or one of {', '.join(words)}" if words else error.suggestion
+        raise QueryError("", error.position, error.message, hint) from None
+
+
+def _timestamp_test(op: str, items: list[Item]) -> Test:
+    first = items[0]
+    if len(items) == 1 and isinstance(first, Literal) and first.text.lower() in _ENDLESS:
+        raw = int_set(op, items, lambda literal: _ENDLESS[literal.text.lower()])
+        return lambda value, _: value in raw
+    times = time_set(op, items)
+    return lambda value, _: isinstance(value, int) and (value * 1000 + _EPOCH_2000) in times
+
+
+def _bytes_test(show: str, op: str, items: list[Item]) -> Test:
+    check = text_test(op, items)
+
+    def text(value: Any, facts: Facts) -> bool:
+        return check(value if isinstance(value, str) else decode_text(value, facts.encoding))
+
+    first = items[0]
+    if show == "text" or op not in ("==", "in", "contains"):
+        return text
+    raws = [_hex(i) for i in items if isinstance(i, Literal)]
+    if op == "contains":
+        assert isinstance(first, Literal)
+        part = _hex(first) or first.text.encode("utf-8", "surrogateescape")
+        return lambda value, facts: (
+            (part in value) if isinstance(value, bytes) else text(value, facts)
+        )
+    return lambda value, facts: value in raws or text(value, facts)
+
+
+def _hex(literal: Literal) -> bytes | None:
+    """Bytes written as 0xdeadbeef without quotes."""
+    if literal.quoted or not literal.text.lower().startswith("0x"):
+        return None
+    try:
+        return bytes.fromhex(literal.text[2:]) or None
+    except ValueError:
+        return None

@@ -1,0 +1,143 @@
+"""A compiled filter: over columns at once, into messages where it must."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dissector.spec import Message
+
+from .columns import Leaf, Mask
+from .fields import Facts
+from .grammar import parse
+from .names import Names, default_names
+from .protocols import IndexLike, MessageLike
+from .tree import Expr, row_masks
+from .values import Pattern
+
+BATCH = 65_536
+"""Rows whose columns are asked at once while searching: a few milliseconds, and little memory."""
+
+PAUSE = 0.05
+"""Seconds after which a search gives what it has found: a list fills while one looks on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A step of a search. rows: places (from 0) of rows that passed since the last step, ascending,
+    int64. done: rows decided so far, of total. opened: messages that had to be opened so far."""
+
+    rows: np.ndarray
+    done: int
+    total: int
+    opened: int
+
+
+class Filter:
+    """A filter that was understood.
+
+    text: as written. columns_only: the index answers it alone, so `mask` is exact.
+    """
+
+    def __init__(
+        self, text: str, tree: Expr | None, names: Names, patterns: Sequence[Pattern] = ()
+    ) -> None:
+        self.text = text
+        self.columns_only = tree is None or tree.columns_only
+        self._tree = tree
+        self._names = names
+        self._patterns = patterns
+
+    def __repr__(self) -> str:
+        return f"Filter({self.text!r})"
+
+    @property
+    def gave_up(self) -> int:
+        """How many values a regular expression took too long for; they count as not matching."""
+        return sum(each.gave_up for each in self._patterns)
+
+    def mask(self, index: IndexLike, start: int = 0, stop: int | None = None) -> Mask:
+        """Which of the rows [start, stop) pass by their columns: bool, one for each row.
+
+        Exact when `columns_only`; otherwise the rows that can pass, which `search` or `test` decide.
+        """
+        return self.bounds(index, start, stop)[0]
+
+    def bounds(
+        self, index: IndexLike, start: int = 0, stop: int | None = None
+    ) -> tuple[Mask, Mask]:
+        """(can pass, passes whatever the message holds) for the rows [start, stop)."""
+        stop = index.count if stop is None else min(stop, index.count)
+        start = max(0, min(start, stop))
+        if self._tree is None:
+            every = np.ones(stop - start, bool)
+            return every, every
+        return self._tree.bounds(row_masks(index, start, stop))
+
+    def test(self, message: MessageLike, index: IndexLike) -> bool:
+        """Whether an opened message of `index` passes."""
+        if self._tree is None:
+            return True
+        row = message.number - 1
+        facts = Facts(message, self._names.canonical)
+        return self._tree.test(facts, lambda leaf: bool(leaf.mask(index, row, row + 1)[0]))
+
+    def search(
+        self,
+        index: IndexLike,
+        open_message: Callable[[int], MessageLike],
+        start: int = 0,
+        stop: int | None = None,
+    ) -> Iterator[Found]:
+        """Find the rows [start, stop) that pass, opening only those that columns cannot decide.
+
+        open_message: row number (from 1) -> message. Gives a `Found` at least every `PAUSE` seconds and
+        one for the end; between two, the caller may stop (close the generator) or do other work.
+        """
+        stop = index.count if stop is None else min(stop, index.count)
+        start = max(0, min(start, stop))
+        total, opened = stop - start, 0
+        found: list[int] = []
+        last = time.monotonic()
+        for low in range(start, stop, BATCH):
+            high = min(low + BATCH, stop)
+            masks = row_masks(index, low, high)
+            if self._tree is None:
+                possible = certain = np.ones(high - low, bool)
+            else:
+                possible, certain = self._tree.bounds(masks)
+            if self.columns_only:
+                yield Found(np.flatnonzero(possible) + low, high - start, total, opened)
+                continue
+            for place in np.flatnonzero(possible).tolist():
+                passes = bool(certain[place])
+                if not passes:
+                    opened += 1
+                    passes = self._opened(open_message(low + place + 1), masks, place)
+                if passes:
+                    found.append(low + place)
+                if time.monotonic() - last > PAUSE:
+                    yield Found(np.array(found, np.int64), low + place + 1 - start, total, opened)
+                    found, last = [], time.monotonic()
+            yield Found(np.array(found, np.int64), high - start, total, opened)
+            found = []
+        if not total:
+            yield Found(np.zeros(0, np.int64), 0, 0, 0)
+
+    def _opened(self, message: MessageLike, masks: Callable[[Leaf], Mask], place: int) -> bool:
+        assert self._tree is not None
+        facts = Facts(message, self._names.canonical)
+        return self._tree.test(facts, lambda leaf: bool(masks(leaf)[place]))
+
+
+def compile(text: str, messages: Sequence[Message] | None = None) -> Filter:
+    """Understand `text`. Empty text takes every message.
+
+    messages: the declarations whose names it may use, the catalogue's when None. Raises QueryError.
+    """
+    names = default_names() if messages is None else Names(messages)
+    tree, patterns = parse(text, names)
+    return Filter(text, tree, names, patterns)
