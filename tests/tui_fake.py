@@ -87,7 +87,9 @@ def insert(values: list[bytes | None]) -> bytes:
 
 
 def keepalive() -> bytes:
-    return b"d" + struct.pack(">I", 22) + b"k" + struct.pack(">QqB", 0x1A2B400, 0, 0)
+    return (
+        b"d" + struct.pack(">I", 22) + b"k" + struct.pack(">QqB", 0x1A2B400, 818_000_000_000_000, 0)
+    )
 
 
 def query(text: bytes) -> bytes:

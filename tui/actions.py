@@ -71,7 +71,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("resize(1)", "plus,equals_sign", "main", "More list", "More lines for the list"),
     Action("resize(-1)", "minus", "main", "Less list", "Fewer lines for the list"),
     Action("time_mode", "t", "main", "Time",
-           "Time since the first message, since the one before, or of day (UTC)"),
+           "Time since start, since the one before, or of day"),
     *_moves("list", "message"),
     Action("side(-1)", "left,h", "list", "Left", "Scroll to the left"),
     Action("side(1)", "right,l", "list", "Right", "Scroll to the right"),

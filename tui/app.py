@@ -22,6 +22,9 @@ class DissectApp(App[None]):
     BINDINGS = bindings("everywhere")
     TITLE = "pgdissect"
     ENABLE_COMMAND_PALETTE = True
+    # From these widths and heights on the screen has the class, which tui.tcss gives more room.
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (116, "-wide"), (220, "-ultra")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-high")]  # noqa: RUF012
 
     def __init__(self, source: Source, title: str = "") -> None:
         super().__init__()

@@ -47,7 +47,7 @@ def help_dialog() -> Dialog:
         Content(""),
         Content.styled("Mouse", "bold"),
         Content("  A click selects a message, a field or a byte; the wheel scrolls."),
-        Content("  A click on ▸ or ▾ opens or closes a field, as a double click does."),
+        Content("  A click on ▶ or ▼ opens or closes a field, as a double click does."),
         Content(""),
         Content.styled("Signs before a message or a value", "bold"),
         Content("  !  error      ?  warning      i  note"),

@@ -46,6 +46,11 @@ class HexView(LineView):
         self._shape = present.hex_shape(80, 0)
 
     @property
+    def marked(self) -> tuple[int, int]:
+        """Start and end of the selected field."""
+        return self._field
+
+    @property
     def line_count(self) -> int:
         return -(-len(self._data) // self._shape.per_row)
 

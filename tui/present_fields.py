@@ -33,7 +33,7 @@ NARROW = 56
 def value_text(view: MessageView, node: Node, limit: int) -> str:
     """The value of a node for people, at most about `limit` characters."""
     if node.absent:
-        return "absent"
+        return f"absent: {visible(node.reason, limit)}" if node.reason else "absent"
     if node.index >= 0 and isinstance(node.value, str):
         return _column(view, node, limit)
     declared, value = node.declaration, node.value
@@ -97,7 +97,7 @@ def is_marker(depth: int, width: int, x: int) -> bool:
 
 def tree_pieces(view: MessageView, node: Node, depth: int, opened: bool, width: int) -> Pieces:
     """One line of the tree: sign, name, value; the sign of a finding goes before the value."""
-    marker = ("▾ " if opened else "▸ ") if node.children else "  "
+    marker = ("▼ " if opened else "▶ ") if node.children else "  "
     indent = _indent(depth, width)
     name = node_name(node)
     # Values stand in a column; a long name deep down may push its value out of it.
@@ -199,18 +199,23 @@ def path_text(chain: Sequence[Node]) -> str:
     return ".".join(parts)
 
 
+NO_BREAK = "\u00a0"
+"""Stands for a space where a line must not end; a space takes its place after wrapping."""
+
+
 def facts(view: MessageView, node: Node, parents: Sequence[Node]) -> list[Fact]:
     """Everything to tell about `node`, to which `parents` lead from the root."""
     chain = [*parents, node]
-    place = f"offset {node.start} (0x{node.start:x})"
+    places = [f"offset {node.start} (0x{node.start:x})"]
     layer = next((n for n in reversed(parents) if n.is_message), None)
     if layer is not None and layer is not chain[0]:
-        place += f", {node.start - layer.start} in {visible(layer.name, 40)}"
-    place += f"  ·  length {node.length}"
+        places[0] += f", {node.start - layer.start} in {visible(layer.name, 40)}"
+    places.append(f"length {node.length}")
     if node.format:
-        place += f"  ·  format {node.format}"
+        places.append(f"format {node.format}")
     if node.position:
-        place += f"  ·  position {node.position}"
+        places.append(f"position {node.position}")
+    place = "  ·  ".join(part.replace(" ", NO_BREAK) for part in places)
     told = [Fact("", path_text(chain), "detail--path"), Fact("", place)]
     told.append(Fact("value", value_text(view, node, VALUE_LIMIT)))
     if node.meaning:
@@ -241,6 +246,7 @@ def wrap_facts(told: Sequence[Fact], width: int) -> list[Pieces]:
 
 def _wrap(text: str, width: int) -> list[str]:
     lines = textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+    lines = [line.replace(NO_BREAK, " ") for line in lines]
     if text.isascii():
         return lines
     wide: list[str] = []
