@@ -14,9 +14,11 @@ import argparse
 import sys
 from pathlib import Path
 
+from recorder import tour
 from recorder.recipes import RECIPES, record
 from recorder.servers import RecorderError, default_cache
 from recorder.sniff import check_rights
+from recorder.truth import Mismatch
 
 
 def main() -> int:
@@ -28,11 +30,13 @@ def main() -> int:
     parser.add_argument("--servers", type=Path, default=default_cache(), metavar="DIR",
                         help="where servers are kept (default: %(default)s)")  # fmt: skip
     arguments = parser.parse_args()
+    known = {name: (recipe.major, recipe.about) for name, recipe in RECIPES.items()}
+    known["tour"] = (tour.MAJOR, tour.ABOUT)
     if arguments.list:
-        for name, recipe in RECIPES.items():
-            print(f"{name:24} PostgreSQL {recipe.major:6} {recipe.about}")
+        for name, (major, about) in known.items():
+            print(f"{name:20} PostgreSQL {major:5} {about}")
         return 0
-    unknown = [name for name in arguments.names if name not in RECIPES]
+    unknown = [name for name in arguments.names if name not in known]
     if unknown or not arguments.names:
         what = f"no capture called {', '.join(unknown)}" if unknown else "name a capture"
         print(f"{what}; --list shows all", file=sys.stderr)
@@ -41,8 +45,11 @@ def main() -> int:
         check_rights()
         arguments.out.mkdir(parents=True, exist_ok=True)
         for name in arguments.names:
-            record(name, arguments.out, arguments.servers)
-    except RecorderError as error:
+            if name == "tour":
+                tour.record(name, arguments.out, arguments.servers)
+            else:
+                record(name, arguments.out, arguments.servers)
+    except (RecorderError, Mismatch) as error:
         print(f"record.py: {error}", file=sys.stderr)
         return 1
     return 0
