@@ -7,6 +7,7 @@ computed: lengths and counts from what they measure. A field that finds fewer by
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from scapy.fields import ConditionalField, Field, PacketListField, _PacketFieldSingle
@@ -19,6 +20,7 @@ _CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
 """struct's letters by width, for signed integers; the capital letter is the unsigned one."""
 
 
+@cache
 def attribute(name: str) -> str:
     """The scapy name of the catalogue's field `name`: with ``_`` where a Packet has that attribute.
 

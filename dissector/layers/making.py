@@ -92,7 +92,7 @@ class _Maker:
     def __init__(self, name: str, parts: tuple[Part, ...]) -> None:
         self.name = name
         self.fields: list[Any] = []
-        self.choices: dict[str, list[Field]] = {}
+        self.choices: dict[str, list[tuple[str, str]]] = {}
         self.needs: dict[str, list[tuple[str, str]]] = {}
         self.required: set[str] = set()
         self.optional: dict[str, str] = {}
@@ -144,7 +144,9 @@ class _Maker:
         self.fields.append(fld if when is None else ConditionalField(fld, _condition(when)))
 
     def _choice(self, choice: Choice) -> None:
-        self.choices[choice.name] = list(choice.options)
+        self.choices[choice.name] = [
+            (attribute(option.name), str(option.constant)) for option in choice.options
+        ]
         if choice.required:
             self.required.add(choice.name)
         for option in choice.options:

@@ -16,9 +16,8 @@ from dissector import catalogue
 from dissector.layers.fields import (
     NumberField,
     Unparsed,
-    attribute,
 )
-from dissector.spec import Dialect, Field, Message
+from dissector.spec import Dialect, Message
 
 ASSUMED = Dialect(copy="pgoutput")
 """For a packet without a Dialect: release 18, COPY BOTH of pgoutput, outside a stream."""
@@ -38,7 +37,7 @@ class CataloguePacket(Packet):
     __slots__ = ["_dialect", "_tail", "broken", "context", "frames", "sender", "stopped"]
 
     declared: Message | None = None
-    choices: ClassVar[dict[str, list[Field]]] = {}
+    choices: ClassVar[dict[str, list[tuple[str, str]]]] = {}
     needs: ClassVar[dict[str, list[tuple[str, str]]]] = {}
     required: frozenset[str] = frozenset()
     optional: ClassVar[dict[str, str]] = {}
@@ -118,9 +117,7 @@ class CataloguePacket(Packet):
 
     def taken(self, choice: str) -> bool:
         """Whether an option of `choice` has been read or set."""
-        return any(
-            self.fields.get(attribute(option.name)) is not None for option in self.choices[choice]
-        )
+        return any(self.fields.get(name) is not None for name, _ in self.choices[choice])
 
     def chosen(self, choice: str) -> str:
         """The letter of the option of `choice` that is there; "" for none.
@@ -129,15 +126,15 @@ class CataloguePacket(Packet):
         were set, or, where one is required, the first of all.
         """
         options = self.choices[choice]
-        for option in options:
-            if self.fields.get(attribute(option.name)) is not None:
-                return str(option.constant)
+        for name, letter in options:
+            if self.fields.get(name) is not None:
+                return letter
         if self.stopped is not None:
             return ""
         for letters, name in self.needs.get(choice, ()):
             if self.fields.get(name) is not None:
-                return (letters or str(options[0].constant))[0]
-        return str(options[0].constant) if choice in self.required else ""
+                return (letters or options[0][1])[0]
+        return options[0][1] if choice in self.required else ""
 
     # -- building
 
