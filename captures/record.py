@@ -18,7 +18,7 @@ from recorder import tour
 from recorder.recipes import RECIPES, record
 from recorder.servers import RecorderError, default_cache
 from recorder.sniff import check_rights
-from recorder.truth import Mismatch
+from recorder.truth import MismatchError
 
 
 def main() -> int:
@@ -49,7 +49,7 @@ def main() -> int:
                 tour.record(name, arguments.out, arguments.servers)
             else:
                 record(name, arguments.out, arguments.servers)
-    except (RecorderError, Mismatch) as error:
+    except (RecorderError, MismatchError) as error:
         print(f"record.py: {error}", file=sys.stderr)
         return 1
     return 0

@@ -115,7 +115,11 @@ def _create_slots(server: Server, admin: Client, options: dict[str, str]) -> Non
 
 def record(name: str, out: Path, cache: Path, attempts: int = 4) -> None:
     """Record one capture, its truth and its description into ``out``; retry until they agree."""
-    recipe = RECIPES[name]
+    record_recipe(name, RECIPES[name], out, cache, attempts)
+
+
+def record_recipe(name: str, recipe: Recipe, out: Path, cache: Path, attempts: int = 4) -> None:
+    """Record a recipe that need not be in RECIPES, under any name; see record()."""
     for attempt in range(1, attempts + 1):
         try:
             with contextlib.ExitStack() as stack:
@@ -123,7 +127,7 @@ def record(name: str, out: Path, cache: Path, attempts: int = 4) -> None:
                     stack.enter_context(ethernet_sized_segments())
                 _record(name, recipe, out, cache)
             return
-        except truth.Mismatch as error:
+        except truth.MismatchError as error:
             print(f"{name}: attempt {attempt}: {error}", file=sys.stderr)
             if attempt == attempts:
                 raise

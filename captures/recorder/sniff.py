@@ -26,7 +26,18 @@ def check_rights() -> None:
 def sniffing(path: Path, port: int, *options: str, interface: str = "lo") -> Iterator[None]:
     """Write all packets from and to a TCP port into a pcap file while the block runs."""
     check_rights()
-    command = ["tcpdump", "-i", interface, "--immediate-mode", "-U", "-n", "-Z", "root", "-B", "65536"]
+    command = [
+        "tcpdump",
+        "-i",
+        interface,
+        "--immediate-mode",
+        "-U",
+        "-n",
+        "-Z",
+        "root",
+        "-B",
+        "65536",
+    ]
     command += [*options, "-w", str(path), f"tcp port {port}"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None

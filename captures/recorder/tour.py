@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import tempfile
 import time
 from collections.abc import Callable
@@ -205,7 +204,7 @@ def record(name: str, out: Path, cache: Path) -> None:
         counted = truth.contents(data + data2)
         missing = set(truth.NAMES.values()) - set(counted["messages"])
         if missing:
-            raise truth.Mismatch(f"the tour lacks {', '.join(sorted(missing))}")
+            raise truth.MismatchError(f"the tour lacks {', '.join(sorted(missing))}")
         truth.write_description(
             out / f"{name}.json",
             {

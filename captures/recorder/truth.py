@@ -21,7 +21,7 @@ NAMES = {
 }  # fmt: skip
 
 
-class Mismatch(Exception):
+class MismatchError(Exception):
     """The wire and the server's own list differ."""
 
 
@@ -78,7 +78,7 @@ def compare(
     peek made before it was rolled back instead ("open" in the row's source). Where such a peek has
     no Stream Abort for it, that message alone is the walsender's word ("walsender").
 
-    Raises Mismatch at the first difference.
+    Raises MismatchError at the first difference.
     """
     data = [m for _, _, m in wire]
     streamed = {struct.unpack_from("!I", m, 1)[0] for m in data if m[:1] == b"S"}
@@ -100,31 +100,32 @@ def compare(
     sources: Counter[str] = Counter()
     out: list[dict[str, str]] = []
     at = 0
-    for number, ((start, _, message), xid) in enumerate(
-        zip(wire, owners(data, gone), strict=True)
-    ):
+    belongs = owners(data, gone)
+    for number, ((start, _, message), owner) in enumerate(zip(wire, belongs, strict=True)):
         row = final[at] if at < len(final) else ("", "", b"")
         source = "peek"
-        if xid is not None:
-            row, source = (opened[xid].pop(0) if opened[xid] else row), "open"
+        if owner is not None:
+            row, source = (opened[owner].pop(0) if opened[owner] else row), "open"
         elif row[2] == message:
             at += 1
         elif message[:1] == b"A" and struct.unpack_from("!I", message, 1)[0] in gone:
             row = (lsn_text(start), str(struct.unpack_from("!I", message, 1)[0]), message)
             source = "walsender"
         if row[2] != message:
-            raise Mismatch(
+            raise MismatchError(
                 f"message {number} is {message[:40].hex()} on the wire, {row[2][:40].hex()} "
                 f"(row {at}) in the server's list"
             )
         if start and lsn_number(row[0]) != start:
-            raise Mismatch(f"message {number} has LSN {lsn_text(start)}, the server says {row[0]}")
+            raise MismatchError(
+                f"message {number} has LSN {lsn_text(start)}, the server says {row[0]}"
+            )
         sources[source] += 1
         entry = {"lsn": row[0], "xid": row[1], "data": message.hex()}
         out.append(entry if source == "peek" else {**entry, "source": source})
     missing = len(final) - at + sum(len(opened[x]) for x in gone)
     if missing:
-        raise Mismatch(f"the server lists {missing} messages more than the wire has")
+        raise MismatchError(f"the server lists {missing} messages more than the wire has")
     return out, sources
 
 
@@ -171,7 +172,8 @@ def catalog_relations(client: Client) -> list[dict[str, object]]:
         "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_attribute a "
         "ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
         "WHERE c.relkind IN ('r', 'p') AND n.nspname NOT LIKE 'pg\\_%' "
-        "AND n.nspname <> 'information_schema' AND c.relname NOT IN ('filler', 'ballast') ORDER BY c.oid, a.attnum"
+        "AND n.nspname <> 'information_schema' AND c.relname NOT IN ('filler', 'ballast') "
+        "ORDER BY c.oid, a.attnum"
     )
     out: dict[str, dict[str, object]] = {}
     for oid, schema, name, identity, column, kind, typmod, text, key, generated in rows:
@@ -208,7 +210,7 @@ def final_tables(client: Client) -> dict[str, dict[str, object]]:
     """The rows of every table as SELECT shows them (text or None), for tables of up to 50 rows."""
     out: dict[str, dict[str, object]] = {}
     for relation in catalog_relations(client):
-        name = f'"{relation["schema"]}"."{str(relation["name"])}"'
+        name = f'"{relation["schema"]}"."{relation["name"]}"'
         if not relation["columns"]:
             continue
         result = client.query(f"SELECT * FROM {name} LIMIT 51")[-1]

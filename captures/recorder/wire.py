@@ -74,9 +74,7 @@ class Client:
             self.sock = socket.create_connection((host, port), timeout=60)
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
-        pairs = b"".join(
-            k.encode() + b"\0" + v.encode() + b"\0" for k, v in parameters.items()
-        )
+        pairs = b"".join(k.encode() + b"\0" + v.encode() + b"\0" for k, v in parameters.items())
         body = struct.pack("!i", version) + pairs + b"\0"
         self.sock.sendall(struct.pack("!i", len(body) + 4) + body)
         self.until_ready()

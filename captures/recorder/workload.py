@@ -248,7 +248,9 @@ def types(run: Run) -> None:
     if run.major >= 12:
         run.sql("INSERT INTO generated (id, a) VALUES (1, 21)", "UPDATE generated SET a = 4")
     if run.major >= 14:
-        run.sql("INSERT INTO ranges VALUES (1, '{[1,3),[5,9)}', '{(,1.5],[2.5,)}'), (2, '{}', NULL)")
+        run.sql(
+            "INSERT INTO ranges VALUES (1, '{[1,3),[5,9)}', '{(,1.5],[2.5,)}'), (2, '{}', NULL)"
+        )
 
 
 def partitions(run: Run) -> None:
@@ -284,7 +286,7 @@ def ddl(run: Run) -> None:
     run.sql("INSERT INTO alter_me VALUES (2, 'added', 2.5)")
     run.snapshot()
     run.sql("BEGIN", "INSERT INTO alter_me VALUES (3, 'in a transaction', 3.5)")
-    run.sql("ALTER TABLE alter_me DROP COLUMN a", "ALTER TABLE alter_me ADD COLUMN \"ä\" mood")
+    run.sql("ALTER TABLE alter_me DROP COLUMN a", 'ALTER TABLE alter_me ADD COLUMN "ä" mood')
     run.sql("INSERT INTO alter_me VALUES (4, 4.5, 'ok')", "COMMIT")
     run.snapshot()
     run.sql("ALTER TABLE alter_me REPLICA IDENTITY FULL", "ALTER TABLE alter_me RENAME TO altered")
