@@ -115,10 +115,10 @@ async def test_the_tree_stays_as_it_is_from_message_to_message():
             await press(pilot, "down")
         await press(pilot, "down", "right")  # columns[0] opened
         opened_lines = screen.fields.line_count
-        path = screen.fields._wanted
+        path = screen.fields.path
         await press(pilot, "n")
         assert screen.messages.number == 5
-        assert screen.fields._wanted == path
+        assert screen.fields.path == path
         assert screen.fields.node.index == 0
         assert screen.fields.line_count == opened_lines
         await press(pilot, "n", "n")  # keepalive has no such field; the next Insert has

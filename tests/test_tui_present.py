@@ -80,7 +80,7 @@ def test_bytes_in_a_row_fit_the_pane():
 def test_every_digit_and_character_finds_its_byte():
     shape = present_fields.hex_shape(75, 100)
     line = "".join(
-        text for text, _ in present_fields.hex_pieces(b"0123456789abcdef", 16, shape, lambda _: "")
+        text for text, _ in present_fields.hex_pieces(b"0123456789abcdef", 16, shape, [])
     )
     assert line.startswith("0010  30 31 32 33 34 35 36 37  38 39 61 62 63 64 65 66")
     for index in range(16):
@@ -143,3 +143,23 @@ def test_every_action_has_keys_that_are_its_own_in_its_place():
 def test_keys_are_named_as_on_a_keyboard():
     assert actions.key_names("question_mark,f1") == "?  F1"
     assert actions.key_names("ctrl+f,G,shift+tab") == "Ctrl+F  G  Shift+Tab"
+
+
+def test_marked_bytes_keep_their_places():
+    data = bytes(range(48, 64))
+    shape = present_fields.hex_shape(75, 100)
+    plain = "".join(text for text, _ in present_fields.hex_pieces(data, 16, shape, []))
+    for first in range(10, 34):
+        for last in range(first, 34):
+            marks = [(first - 3, last + 3, "around"), (first, last, "field"), (20, 21, "at")]
+            pieces = present_fields.hex_pieces(data, 16, shape, marks)
+            assert "".join(text for text, _ in pieces) == plain
+            styles = "".join(style[:1].ljust(1) * len(text) for text, style in pieces)
+            for index in range(16):
+                offset = 16 + index
+                expected = (
+                    "a" if offset == 20 else "f" if first <= offset < last
+                    else "a" if first - 3 <= offset < last + 3 else " "
+                )  # fmt: skip
+                assert styles[shape.column_of(index)] == expected
+                assert styles[shape.text_column + index] == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from functools import cache
 
 from dissector.annotate import annotate
 from dissector.findings import Finding
@@ -100,6 +101,11 @@ def raw(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+@cache
+def annotated(data: bytes, layer: str) -> Node:
+    return annotate(data, layer, DIALECT)
+
+
 @dataclass
 class FakeSource:
     """Messages as (direction, bytes, relation, summary), numbered from 1."""
@@ -113,7 +119,7 @@ class FakeSource:
 
     def _node(self, number: int) -> Node:
         direction, data, _, _ = self.parts[number - 1]
-        return annotate(data, "frontend" if direction == "F" else "backend", DIALECT)
+        return annotated(data, "frontend" if direction == "F" else "backend")
 
     def row(self, number: int) -> FakeRow:
         direction, data, relation_name, summary = self.parts[number - 1]

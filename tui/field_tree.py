@@ -18,15 +18,30 @@ WIDE = 200
 """A node with more parts than this starts closed: opening takes one key, scrolling past many."""
 
 
-@dataclass(slots=True)
-class Line:
-    """One visible line of the tree."""
+Key = tuple[str, int]
 
-    node: Node
-    path: Path
-    depth: int
-    parent: int
-    opened: bool
+
+class Branch:
+    """What the user did to the node at one path, and to those below it. `opened` None: nothing."""
+
+    __slots__ = ("below", "opened")
+
+    def __init__(self) -> None:
+        self.opened: bool | None = None
+        self.below: dict[Key, Branch] = {}
+
+
+class Line:
+    """One visible line of the tree. parent: the index of the line that it belongs to, or -1."""
+
+    __slots__ = ("depth", "key", "node", "opened", "parent")
+
+    def __init__(self, node: Node, key: Key, depth: int, parent: int, opened: bool) -> None:
+        self.node = node
+        self.key = key
+        self.depth = depth
+        self.parent = parent
+        self.opened = opened
 
 
 class FieldTree(LineView):
@@ -56,7 +71,8 @@ class FieldTree(LineView):
         super().__init__(id=id)
         self._view: MessageView | None = None
         self._lines: list[Line] = []
-        self._opened: dict[Path, bool] = {}
+        self._branch = Branch()
+        self._open_all: bool | None = None
         self._wanted: Path | None = None
         self._silent = False
 
@@ -69,6 +85,11 @@ class FieldTree(LineView):
         """The node under the cursor; None without a message."""
         return self._lines[self.cursor].node if self._lines else None
 
+    @property
+    def path(self) -> Path:
+        """The path of the node under the cursor."""
+        return self._path(self.cursor) if self._lines else ()
+
     def show_message(self, view: MessageView | None) -> None:
         """Show another message (None: nothing), with the tree in the state it is in."""
         self._view = view
@@ -77,45 +98,59 @@ class FieldTree(LineView):
 
     def select_path(self, path: Path) -> None:
         """Put the cursor on the node at `path`, opening what leads to it, without a `Picked`."""
+        if self._view is None:
+            return
+        node, branch = self._view.node, self._branch
+        for key in path:
+            if not self._opens(node, branch):
+                branch.opened = True
+            branch = branch.below.setdefault(key, Branch())
+            node = next((child for each, child in keyed_children(node) if each == key), node)
         self._wanted = path
-        for depth in range(len(path)):
-            if not self._is_open(path[:depth]):
-                self._opened[path[:depth]] = True
         self._rebuild()
 
     # The lines.
 
-    def _is_open(self, path: Path) -> bool:
-        for line in self._lines:
-            if line.path == path:
-                return line.opened
-        return False
+    def _path(self, index: int) -> Path:
+        keys = []
+        while self._lines[index].parent >= 0:
+            keys.append(self._lines[index].key)
+            index = self._lines[index].parent
+        return tuple(keys[::-1])
+
+    def _opens(self, node: Node, branch: Branch | None) -> bool:
+        """True when the parts of `node` are to be seen."""
+        if not node.children:
+            return False
+        if branch is not None and branch.opened is not None:
+            return branch.opened
+        if self._open_all is not None:
+            return self._open_all or node.is_message or _carries(node)
+        return len(node.children) <= WIDE and node.index < 0
 
     def _rebuild(self) -> None:
         """Make the lines anew from the open nodes, and find the cursor's place in them."""
-        self._lines = []
+        lines: list[Line] = []
+        # An explicit stack: how deep a message nests is the capture's to say, not Python's.
+        stack: list[tuple[Node, Key, int, int, Branch | None]] = []
         if self._view is not None:
-            self._add(self._view.node, (), 0, -1)
+            stack.append((self._view.node, ("", 0), 0, -1, self._branch))
+        while stack:
+            node, key, depth, parent, branch = stack.pop()
+            opened = self._opens(node, branch)
+            if opened:
+                here = len(lines)
+                below = branch.below if branch is not None else {}
+                inside = [
+                    (child, each, depth + 1, here, below.get(each))
+                    for each, child in keyed_children(node)
+                ]
+                inside.reverse()
+                stack += inside
+            lines.append(Line(node, key, depth, parent, opened))
+        self._lines = lines
         self.resize_lines()
         self._place_cursor()
-
-    def _add(self, node: Node, path: Path, depth: int, parent: int) -> None:
-        # An explicit stack: how deep a message nests is the capture's to say, not Python's.
-        stack = [(node, path, depth, parent)]
-        while stack:
-            node, path, depth, parent = stack.pop()
-            opened = bool(node.children) and self._opened.get(path, self._starts_open(node))
-            self._lines.append(Line(node, path, depth, parent, opened))
-            if opened:
-                here = len(self._lines) - 1
-                stack.extend(
-                    (child, (*path, key), depth + 1, here)
-                    for key, child in reversed(list(keyed_children(node)))
-                )
-
-    @staticmethod
-    def _starts_open(node: Node) -> bool:
-        return len(node.children or ()) <= WIDE and node.index < 0
 
     def _place_cursor(self) -> None:
         """The cursor goes to the wanted path, or as near to it as this message has lines.
@@ -123,24 +158,24 @@ class FieldTree(LineView):
         Without one, and where the way to it leaves this message, to the message that is carried in
         there: what people look for is inside.
         """
-        best, depth = 0, -1
+        best, depth = 0, 0
         wanted = self._wanted or ()
         for index, line in enumerate(self._lines):
-            size = len(line.path)
-            if depth < size <= len(wanted) and line.path == wanted[:size]:
-                best, depth = index, size
-                if size == len(wanted):
-                    break
-        found = self._wanted is not None and depth == len(wanted)
-        if not found:
-            best = self._innermost(best)
+            if depth == len(wanted):
+                break
+            if line.parent == best and line.depth == depth + 1 and line.key == wanted[depth]:
+                best, depth = index, depth + 1
+        if self._wanted is not None and depth == len(wanted):
+            top = None
+        else:
+            best = top = self._innermost(best)
         self._silent = True
         self.cursor = best
         self._silent = False
-        if found:
+        if top is None:
             self.scroll_to_line(best)
         else:
-            self.scroll_to(y=best, animate=False, force=True)
+            self.scroll_to(y=top, animate=False, force=True)
 
     def _innermost(self, index: int) -> int:
         """The line of the last message carried in what stands at line `index`, or that line."""
@@ -155,7 +190,7 @@ class FieldTree(LineView):
 
     def cursor_moved(self) -> None:
         if not self._silent and self._lines:
-            self._wanted = self._lines[self.cursor].path
+            self._wanted = self.path
             self._announce()
 
     def _announce(self) -> None:
@@ -177,23 +212,27 @@ class FieldTree(LineView):
 
     # Doing.
 
-    def _set_open(self, line: Line, opened: bool) -> None:
-        if line.node.children and line.opened != opened:
-            self._opened[line.path] = opened
-            self._wanted = line.path
-            self._rebuild()
+    def _set_open(self, index: int, opened: bool) -> None:
+        line = self._lines[index]
+        if not line.node.children or line.opened == opened:
+            return
+        self._wanted = self._path(index)
+        branch = self._branch
+        for key in self._wanted:
+            branch = branch.below.setdefault(key, Branch())
+        branch.opened = opened
+        self._rebuild()
 
     def action_open_close(self) -> None:
         if self._lines:
-            line = self._lines[self.cursor]
-            self._set_open(line, not line.opened)
+            self._set_open(self.cursor, not self._lines[self.cursor].opened)
 
     def action_open(self) -> None:
         if not self._lines:
             return
         line = self._lines[self.cursor]
         if line.node.children and not line.opened:
-            self._set_open(line, True)
+            self._set_open(self.cursor, True)
         elif line.opened:
             self.cursor += 1
 
@@ -202,7 +241,7 @@ class FieldTree(LineView):
             return
         line = self._lines[self.cursor]
         if line.opened:
-            self._set_open(line, False)
+            self._set_open(self.cursor, False)
         elif line.parent >= 0:
             self.cursor = line.parent
 
@@ -213,15 +252,9 @@ class FieldTree(LineView):
         self._set_all(False)
 
     def _set_all(self, opened: bool) -> None:
-        if self._view is None:
-            return
-        stack: list[tuple[Node, Path]] = [(self._view.node, ())]
-        while stack:
-            node, path = stack.pop()
-            if not node.children:
-                continue
-            self._opened[path] = opened or node.is_message
-            stack.extend((child, (*path, key)) for key, child in keyed_children(node))
+        """From now on every field starts open, or every one but the layers starts closed."""
+        self._open_all = opened
+        self._branch = Branch()
         self._rebuild()
         self._announce()
 
@@ -234,4 +267,8 @@ class FieldTree(LineView):
         line = self._lines[index]
         width = self.scrollable_content_region.width
         if event.chain == 2 or present.is_marker(line.depth, width, offset.x):
-            self._set_open(line, not line.opened)
+            self._set_open(index, not line.opened)
+
+
+def _carries(node: Node) -> bool:
+    return bool(node.children) and node.children[0].is_message  # type: ignore[index]

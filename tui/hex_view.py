@@ -99,17 +99,15 @@ class HexView(LineView):
             self._data[start : start + self._shape.per_row],
             start,
             self._shape,
-            self._style_of,
+            self._marks(),
         )
 
-    def _style_of(self, offset: int) -> str:
-        if offset == self.at and self.has_focus:
-            return "hex--at"
-        if self._field[0] <= offset < self._field[1]:
-            return "hex--field"
-        if any(start <= offset < end for start, end in self._around):
-            return "hex--around"
-        return ""
+    def _marks(self) -> list[tuple[int, int, str]]:
+        marks = [(start, end, "hex--around") for start, end in self._around]
+        marks.append((*self._field, "hex--field"))
+        if self.has_focus:
+            marks.append((self.at, self.at + 1, "hex--at"))
+        return marks
 
     # Doing.
 

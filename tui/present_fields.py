@@ -6,8 +6,9 @@ The other half of `present`; the same rules hold.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rich.cells import cell_len, chop_cells
 
@@ -155,20 +156,52 @@ def hex_shape(width: int, length: int) -> HexShape:
     return HexShape(4, digits)
 
 
-def hex_pieces(data: bytes, start: int, shape: HexShape, style_of: Callable[[int], str]) -> Pieces:
-    """One row: the bytes `data`, which begin at offset `start` of the message."""
-    pieces: Pieces = [(f"{start:0{shape.digits}x}  ", "hex--offset")]
+def hex_pieces(
+    data: bytes, start: int, shape: HexShape, marks: Sequence[tuple[int, int, str]]
+) -> Pieces:
+    """One row: the bytes `data`, which begin at offset `start` of the message.
+
+    marks: (start, end, style) by offsets of the message; a later one lies over the earlier ones.
+    """
+    digits: Pieces = []
     text: Pieces = []
-    for index, byte in enumerate(data):
-        style = style_of(start + index)
-        last = index == len(data) - 1
-        gap = "  " if index % 8 == 7 and not last else " "
-        joined = style if not last and style_of(start + index + 1) == style else ""
-        pieces += [(f"{byte:02x}", style), (gap, joined)]
-        text.append((chr(byte) if 32 <= byte < 127 else "·", style))
-    written = sum(len(piece) for piece, _ in pieces)
-    pieces.append((" " * max(1, shape.text_column - written), ""))
-    return pieces + text
+    for first, last, style in _runs(start, start + len(data), marks):
+        shown = data[first - start : last - start]
+        pairs = shown.hex(" ")
+        gap = (first - start) // 8 * 8 + 8 - (first - start)  # bytes up to the empty cell
+        while gap < len(shown):
+            cut = gap * 3 + (gap - 1) // 8
+            pairs = f"{pairs[:cut]} {pairs[cut:]}"
+            gap += 8
+        digits.append((pairs, style))
+        space = " " if last - start == len(data) or (last - start) % 8 else "  "
+        digits.append((space, ""))
+        text.append((shown.translate(_CHARACTERS).decode("latin-1"), style))
+    head = f"{start:0{shape.digits}x}  "
+    written = len(head) + sum(len(piece) for piece, _ in digits)
+    digits.append((" " * (shape.text_column - written), ""))
+    shown_text: Pieces = [(piece.replace("\x00", "·"), style) for piece, style in text]
+    return [(head, "hex--offset"), *digits, *shown_text]
+
+
+_CHARACTERS = bytes(code if 32 <= code < 127 else 0 for code in range(256))
+"""Printable ASCII stays; all other bytes become 0, which is then shown as a dot."""
+
+
+def _runs(
+    start: int, end: int, marks: Sequence[tuple[int, int, str]]
+) -> Iterator[tuple[int, int, str]]:
+    """`start` to `end` in pieces of one style each."""
+    cuts = {start, end}
+    for first, last, _ in marks:
+        cuts.update(place for place in (first, last) if start < place < end)
+    edges = sorted(cuts)
+    for first, last in pairwise(edges):
+        style = ""
+        for begins, ends, name in marks:
+            if begins <= first < ends:
+                style = name
+        yield first, last, style
 
 
 # All that is known of a field.
