@@ -30,7 +30,8 @@ from __future__ import annotations
 from .complete import Completion, complete
 from .errors import QueryError
 from .filter import Filter, Found, compile
-from .protocols import IndexLike, MessageLike, TupleColumn
+from .protocols import IndexLike, MessageLike
+from .tuples import TupleColumn
 
 __all__ = [
     "Completion",

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from dissector.findings import Severity
+from dissector.rows import ASSUMED, BACKEND, FRONTEND, NO_LSN
 from dissector.schemas import Schema
 
 from .errors import QueryError
-from .protocols import ASSUMED, NO_LSN, Address, IndexLike
+from .protocols import IndexLike
 from .values import (
     IntSet,
     Item,
@@ -29,8 +30,8 @@ from .values import (
     time_set,
 )
 
-DIRECTIONS = dict.fromkeys(("f", "frontend", "client"), ord("F")) | dict.fromkeys(
-    ("b", "backend", "server"), ord("B")
+DIRECTIONS = dict.fromkeys(("f", "frontend", "client"), FRONTEND) | dict.fromkeys(
+    ("b", "backend", "server"), BACKEND
 )
 SEVERITIES = {severity.name.lower(): int(severity) for severity in Severity}
 BOOLEANS = {"true": 1, "yes": 1, "1": 1, "false": 0, "no": 0, "0": 0}
@@ -70,7 +71,7 @@ class Number(Leaf):
         if self.column == "number":
             values = np.arange(start + 1, stop + 1, dtype=np.int64)
         else:
-            values = getattr(index, self.column)[start:stop]
+            values = index.rows.column(self.column)[start:stop]
         if self.bits:
             values = values & values.dtype.type(self.bits)
         found = np.ones(len(values), bool) if self.allowed is None else self.allowed.mask(values)
@@ -105,7 +106,7 @@ class Table(Leaf):
         if len(entries) > known:
             news = [self._answer(self.texts(entry, entries)) for entry in entries[known:]]
             self._answers = np.concatenate((self._answers, np.array(news, bool)))
-        numbers = getattr(index, self.column)[start:stop]
+        numbers = index.rows.column(self.column)[start:stop]
         return np.take(self._answers, numbers, mode="clip")
 
     def _answer(self, texts: tuple[Any, ...]) -> bool:
@@ -121,21 +122,24 @@ class Ends(Leaf):
     """Who sent it and who gets it. which: source, destination or port (either of the two)."""
 
     which: str
-    test: Callable[[Address], bool] | None
+    test: TextTest | None
     negated: bool = False
 
     def mask(self, index: IndexLike, start: int, stop: int) -> Mask:
-        streams = index.stream[start:stop]
+        streams = index.rows.column("stream")[start:stop]
         if self.test is None or not len(streams):
             return np.ones(len(streams), bool)
-        pairs = index.connections
-        client = np.array([self.test(pair.client) for pair in pairs] or [False], bool)
-        server = np.array([self.test(pair.server) for pair in pairs] or [False], bool)
+        # made anew each time: which side is the client can be learnt late
+        pairs = dict(index.connections)
+        client = np.zeros(max(pairs, default=0) + 1, bool)
+        server = client.copy()
+        for number, pair in pairs.items():
+            client[number], server[number] = self.test(pair.frontend), self.test(pair.backend)
         if self.which == "port":
             found = np.take(client | server, streams, mode="clip")
         else:
             forth, back = (client, server) if self.which == "source" else (server, client)
-            from_client = index.direction[start:stop] == ord("F")
+            from_client = index.rows.column("direction")[start:stop] == FRONTEND
             found = np.where(
                 from_client,
                 np.take(forth, streams, mode="clip"),
@@ -250,7 +254,7 @@ def column_leaf(name: str, op: str, items: list[Item], position: int, canonical:
         if exists:
             return Every(True)
         ports = int_set(plain, items, parse_int)
-        return Ends("port", lambda address: address[1] in ports, negated)
+        return Ends("port", lambda shown: _port(shown) in ports, negated)
     null = _NULLS.get(name)
     if exists:
         return Every(True) if null is None else Number(name, None, null)
@@ -301,10 +305,15 @@ def _text_leaf(
             lambda names: test(names[0]) or (alone and test(names[1])),
             negated,
         )
-    return Ends(name, lambda address: _address_is(address, op, test), negated)
+    return Ends(name, lambda shown: _address_is(shown, op, test), negated)
 
 
-def _address_is(address: Address, op: str, test: TextTest) -> bool:
-    host, port = address
-    shown = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+def _address_is(shown: str, op: str, test: TextTest) -> bool:
+    """Whether "address:port" fits, or the address alone where the whole is compared."""
+    host = shown.rpartition(":")[0].strip("[]")
     return test(shown) or (op not in TEXT_OPERATORS and test(host))
+
+
+def _port(shown: str) -> int:
+    digits = shown.rpartition(":")[2]
+    return int(digits) if digits.isdecimal() and len(digits) < 6 else -1

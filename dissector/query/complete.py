@@ -13,10 +13,10 @@ from dissector.text import visible
 
 from .columns import COLUMNS, SEVERITIES, relation_names
 from .errors import QueryError
-from .fields import STATES
 from .grammar import MAX_TEXT, parser
 from .names import TUPLE_NAMES, Names, default_names
 from .protocols import IndexLike
+from .tuples import STATES
 from .values import fold
 
 LIMIT = 50

@@ -17,7 +17,8 @@ from dissector.text import decode_text
 from .columns import BOOLEANS, TEXT_OPERATORS, need_equality
 from .errors import QueryError, did_you_mean
 from .names import Declared, is_subsequence
-from .protocols import MessageLike, TupleColumn
+from .protocols import MessageLike
+from .tuples import STATES, TupleColumn, columns_of
 from .values import (
     SECOND,
     Item,
@@ -34,7 +35,6 @@ from .values import (
 
 _EPOCH_2000 = 946_684_800 * SECOND
 _ENDLESS = {"infinity": 2**63 - 1, "-infinity": -(2**63)}
-STATES = ("text", "binary", "null", "unchanged", "not sent")
 _NUMERIC_LIMIT = 400
 """Digits of a value that is compared as a number: Decimal's time grows with the length."""
 
@@ -55,18 +55,18 @@ class Facts:
     @property
     def encoding(self) -> str:
         """Codec of the message's texts."""
-        return self.message.encoding
+        return self.message.schema.encoding
 
     def fields(self, name: str) -> list[tuple[Segments, Node]]:
         """The present fields called `name`, each with the names from the outermost message to it."""
         if self._fields is None:
-            self._fields = self._walk(self.message.node)
+            self._fields = self._walk(self.message.tree)
         return self._fields.get(name, [])
 
     def columns(self) -> list[TupleColumn]:
         """The values of the message's rows."""
         if self._columns is None:
-            self._columns = list(self.message.tuple_columns())
+            self._columns = list(columns_of(self.message))
         return self._columns
 
     def _walk(self, root: Node) -> dict[str, list[tuple[Segments, Node]]]:
@@ -131,7 +131,7 @@ class FindingLeaf:
     negated: bool
 
     def test(self, facts: Facts) -> bool:
-        codes = [finding.code for finding in facts.message.findings]
+        codes = [finding.code for finding in facts.message.found]
         return bool(codes) and any(map(self.check, codes)) is not self.negated
 
 
@@ -295,7 +295,11 @@ def _field_test(field: Field, op: str, items: list[Item], position: int) -> Test
             f"{op} looks into text, and {field.name} is a number",
             "use ==, <, > or in",
         )
-    words = {fold(text.partition(":")[0]): int_of(key) for key, text in field.values.items()}
+    words = {
+        fold(text.partition(":")[0]): ord(key) if isinstance(key, str) else key
+        for key, text in field.values.items()
+        if isinstance(key, int) or len(key) == 1
+    }
     bits = {fold(text.partition(":")[0]): bit for bit, text in field.flags.items()}
     if op == "contains":
         first = items[0]
@@ -319,11 +323,6 @@ def _field_test(field: Field, op: str, items: list[Item], position: int) -> Test
         return isinstance(value, int) and value in allowed
 
     return check
-
-
-def int_of(key: int | str) -> int:
-    """A value's number: a letter stands for its byte."""
-    return ord(key) if isinstance(key, str) and len(key) == 1 else int(key)
 
 
 def _field_int(field: Field, words: dict[str, int], literal: Literal) -> int:

@@ -70,7 +70,7 @@ class Filter:
         self, index: IndexLike, start: int = 0, stop: int | None = None
     ) -> tuple[Mask, Mask]:
         """(can pass, passes whatever the message holds) for the rows [start, stop)."""
-        stop = index.count if stop is None else min(stop, index.count)
+        stop = len(index) if stop is None else min(stop, len(index))
         start = max(0, min(start, stop))
         if self._tree is None:
             every = np.ones(stop - start, bool)
@@ -81,7 +81,7 @@ class Filter:
         """Whether an opened message of `index` passes."""
         if self._tree is None:
             return True
-        row = message.number - 1
+        row = message.row.number - 1
         facts = Facts(message, self._names.canonical)
         return self._tree.test(facts, lambda leaf: bool(leaf.mask(index, row, row + 1)[0]))
 
@@ -97,7 +97,7 @@ class Filter:
         open_message: row number (from 1) -> message. Gives a `Found` at least every `PAUSE` seconds and
         one for the end; between two, the caller may stop (close the generator) or do other work.
         """
-        stop = index.count if stop is None else min(stop, index.count)
+        stop = len(index) if stop is None else min(stop, len(index))
         start = max(0, min(start, stop))
         total, opened = stop - start, 0
         found: list[int] = []

@@ -16,7 +16,8 @@ import numpy as np
 from .columns import Leaf, Mask
 from .errors import QueryError
 from .fields import ColumnTest, Facts, FieldLeaf, FindingLeaf
-from .protocols import IndexLike, TupleColumn
+from .protocols import IndexLike
+from .tuples import TupleColumn
 
 MAX_DEPTH = 100
 """Levels of parentheses and "not": evaluating is recursive, and nobody reads deeper filters."""

@@ -300,14 +300,15 @@ class Pattern:
 def pattern(literal: Literal, ignore_case: bool = False) -> Pattern:
     """Compile `literal`. Raises QueryError that points into the pattern."""
     source = literal.raw if literal.quoted else literal.text
+    _check_size(source, literal.position)
     try:
         made = Pattern(regex.compile(source, regex.IGNORECASE if ignore_case else 0))
     except regex.error as problem:
-        inside = (problem.pos or 0) + literal.quoted
+        inside = (getattr(problem, "pos", 0) or 0) + literal.quoted
         raise QueryError(
             "",
             literal.position + inside,
-            f"not a regular expression: {problem.msg}",
+            f"not a regular expression: {problem}",
             "\\ before a sign takes it as it is",
         ) from None
     except (OverflowError, RecursionError, MemoryError, ValueError):
@@ -316,6 +317,22 @@ def pattern(literal: Literal, ignore_case: bool = False) -> Pattern:
         ) from None
     literal.pattern = made
     return made
+
+
+_COUNT = re.compile(r"\{(\d*),?(\d*)\}", re.ASCII)
+_MOST = 10_000
+"""Characters of a pattern, and its counts ``{n,m}`` multiplied: they can be nested, and each multiplies
+the time that compiling takes (ten thousand: well under a second; a billion: hours)."""
+
+
+def _check_size(source: str, position: int) -> None:
+    product = 1
+    for low, high in _COUNT.findall(source):
+        product *= max(int(low[:9] or 0), int(high[:9] or 0), 1)
+    if len(source) > _MOST or product > _MOST:
+        raise QueryError(
+            "", position, "this regular expression is too large", "use smaller counts, or contains"
+        )
 
 
 TextTest = Callable[[str], bool]
