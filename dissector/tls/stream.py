@@ -166,7 +166,7 @@ class TLSStream:
             if need and not side.framer.searching:
                 what = f"the stream ends after {have} of {need} bytes of a TLS record"
                 self._find(side, "tls-damaged", end - have, what=what, action="it is not shown")
-            if side.hole >= 0 and end > side.hole:
+            if side.hole >= 0 and end > side.hole and side.schedule is not None:
                 self._out.append(Chunk(side.direction, b"", side.hole, end, lost=True))
                 side.hole = -1
         return self._take_out()
