@@ -243,7 +243,10 @@ class PostgresSession(IPSession):
             time=column(piece.time),
             record=column(0),
         )
-        return self._capture.Chunk(flow.number, physical, piece.offset, piece.data, pieces)
+        data = piece.data
+        return self._capture.Chunk(
+            flow.number, physical, piece.offset, len(data), pieces, lambda _: data
+        )
 
     def _framed(self, flow: _Flow, final: bool) -> Iterator[Packet]:
         framer = flow.framer
