@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from dissector.catalogue.kinds import BYTE1, STRING
+from dissector.spec import Choice, Field, Message, Repeat
+
 ERROR_FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "S": (
@@ -46,3 +49,30 @@ ERROR_FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 """Letter of the field -> (the manual's name, what it holds)."""
+
+
+def _error_page() -> Message:
+    """The fields of ErrorResponse and NoticeResponse in the form of a message part."""
+    options = []
+    for letter, (name, meaning) in ERROR_FIELDS.items():
+        plain = name.lower().replace(" ", "_")
+        plain = f"{plain}_untranslated" if letter == "V" else plain
+        options.append(Field(plain, BYTE1, f"The letter {letter}: {_lower(meaning)}", letter))
+    value = Field("value", STRING, "Text of the field, ended by a zero byte.")
+    return Message(
+        "Error fields",
+        "part",
+        "",
+        "B",
+        (Repeat("fields", (Choice("field_type", tuple(options)), value), until_zero=True),),
+        "The fields of ErrorResponse and NoticeResponse, in any order; a zero byte ends them.",
+        "protocol-error-fields.html",
+    )
+
+
+def _lower(text: str) -> str:
+    return text if text[:2].isupper() else text[0].lower() + text[1:]
+
+
+ERROR_PAGE = _error_page()
+"""The page of the error fields: no message, but a part that two messages share."""
