@@ -14,10 +14,11 @@ import argparse
 import sys
 from pathlib import Path
 
-from recorder import tour
+from recorder import conversation, tour
 from recorder.recipes import RECIPES, record
 from recorder.servers import RecorderError, default_cache
 from recorder.sniff import check_rights
+from recorder.talks import SCENARIOS
 from recorder.truth import MismatchError
 
 
@@ -32,6 +33,7 @@ def main() -> int:
     arguments = parser.parse_args()
     known = {name: (recipe.major, recipe.about) for name, recipe in RECIPES.items()}
     known["tour"] = (tour.MAJOR, tour.ABOUT)
+    known |= {name: (talk.major, talk.about) for name, talk in SCENARIOS.items()}
     if arguments.list:
         for name, (major, about) in known.items():
             print(f"{name:20} PostgreSQL {major:5} {about}")
@@ -47,6 +49,8 @@ def main() -> int:
         for name in arguments.names:
             if name == "tour":
                 tour.record(name, arguments.out, arguments.servers)
+            elif name in SCENARIOS:
+                conversation.record(name, SCENARIOS[name], arguments.out, arguments.servers)
             else:
                 record(name, arguments.out, arguments.servers)
     except (RecorderError, MismatchError) as error:

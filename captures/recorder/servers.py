@@ -192,6 +192,17 @@ class Server:
             for name, value in settings.items():
                 conf.write(f"{name} = '{value}'\n")
 
+    def hba(self, *lines: str) -> None:
+        """Replace pg_hba.conf; the recorder's own connections (Unix socket) stay trusted."""
+        text = "\n".join(["local all all trust", "local replication all trust", *lines, ""])
+        (self.data / "pg_hba.conf").write_text(text)
+
+    def own(self, path: Path, mode: int = 0o600) -> None:
+        """Give a file or folder tree to the server's user."""
+        if self.root:
+            _run(["chown", "-R", f"{SERVER_UID}:{SERVER_UID}", str(path)])
+        path.chmod(mode)
+
     def start(self) -> None:
         """Start the server and wait until it answers."""
         options = f"-p {self.port} -c unix_socket_directories={self.folder}"
@@ -208,6 +219,21 @@ class Server:
         """Stop the server at once; its cluster is thrown away anyhow."""
         with contextlib.suppress(RecorderError):
             self.run("pg_ctl", "-D", str(self.data), "-m", "fast", "-w", "stop")
+
+    def version(self) -> str:
+        """The server's version, such as 18.4."""
+        return self.run("postgres", "--version").split()[2]
+
+    def active(self, query: str) -> bool:
+        """Whether a backend is running exactly this query now."""
+        client = self.connect()
+        quoted = query.replace("'", "''")
+        found = client.value(
+            "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND pid <> "
+            f"pg_backend_pid() AND query = '{quoted}'"
+        )
+        client.close()
+        return found != "0"
 
     def connect(self, database: str = "postgres", **parameters: str) -> Client:
         """A connection of the recorder's own, user postgres, by Unix socket: it is not sniffed."""

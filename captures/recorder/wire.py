@@ -65,6 +65,8 @@ class Client:
     ) -> None:
         self.parameters: dict[str, str] = {}
         self.notices: list[dict[str, str]] = []
+        self.pid, self.key = 0, b""
+        self.negotiated: dict[str, object] = {}
         self.encoding = "utf-8"
         if host.startswith("/"):
             self.sock = socket.socket(socket.AF_UNIX)
@@ -120,6 +122,12 @@ class Client:
             elif tag == "S":
                 name, value = body[:-1].split(b"\0")
                 self.parameters[name.decode()] = value.decode()
+            elif tag == "K":
+                self.pid, self.key = struct.unpack_from("!i", body)[0], body[4:]
+            elif tag == "v":
+                version, count = struct.unpack_from("!ii", body)
+                names = [n.decode() for n in body[8:].split(b"\0")[:count]]
+                self.negotiated = {"version": version, "unknown": names}
             elif tag == "Z":
                 if error is not None:
                     raise ServerError(error, statement)
