@@ -7,16 +7,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from dissector.reference import (
-    DIRECTIONS,
-    ENCLOSED,
-    Change,
-    Comparison,
-    Page,
-    Row,
-    page,
-    pages,
-)
+from dissector.reference.comparison import Change, Comparison
+from dissector.reference.pages import DIRECTIONS, ENCLOSED, Page, Row, page, pages
 from dissector.spec import FIRST_RELEASE, LAST_RELEASE
 
 _LAYER_NAMES = {
