@@ -94,7 +94,7 @@ def test_every_digit_and_character_finds_its_byte():
 
 def test_path_to_a_byte_leads_to_the_leaf_that_holds_it():
     view = tui_fake.small().message(4)  # CopyData 5, XLogData 25, Insert: tag 30, oid 31 to 34
-    root = view.node
+    root = view.tree
     for offset in range(len(view.data)):
         leaf = chain_at(root, path_to(root, offset))[-1]
         assert leaf.start <= offset < leaf.end
@@ -105,7 +105,7 @@ def test_path_to_a_byte_leads_to_the_leaf_that_holds_it():
 
 def test_facts_of_a_field_tell_all_that_is_known():
     view = tui_fake.small().message(4)
-    chain = chain_at(view.node, path_to(view.node, 33))
+    chain = chain_at(view.tree, path_to(view.tree, 33))
     told = present_fields.facts(view, chain[-1], chain[:-1])
     lines = ["".join(t for t, _ in line) for line in present_fields.wrap_facts(told, 78)]
     assert lines[0] == "CopyData.XLogData.Insert.relation_oid"
@@ -126,7 +126,7 @@ def test_facts_of_a_field_tell_all_that_is_known():
 
 def test_path_of_an_array_element_has_its_index():
     view = tui_fake.small().message(4)
-    chain = chain_at(view.node, path_to(view.node, len(view.data) - 1))
+    chain = chain_at(view.tree, path_to(view.tree, len(view.data) - 1))
     path = present_fields.path_text(chain)
     assert path == "CopyData.XLogData.Insert.new.columns[1].value"
 

@@ -10,6 +10,8 @@ from dissector.annotate import annotate
 from dissector.findings import Finding
 from dissector.node import Node, findings, messages
 from dissector.spec import Dialect
+from dissector.text import visible
+from tui.model import ListRow
 
 DIALECT = Dialect(release=18, proto_version=1, copy="pgoutput")
 
@@ -36,28 +38,12 @@ HOSTILE = (
 
 
 @dataclass(frozen=True)
-class FakeRow:
-    number: int
-    frame: int
-    time: int
-    stream: int
-    direction: str
-    path: tuple[str, ...]
-    length: int
-    lsn: int | None
-    xid: int | None
-    relation: str | None
-    summary: str
-    severity: int
-
-
-@dataclass(frozen=True)
 class FakeView:
-    row: FakeRow
+    row: ListRow
     data: bytes
-    node: Node
+    tree: Node
     dialect: Dialect
-    findings: list[Finding] = field(default_factory=list)
+    found: list[Finding] = field(default_factory=list)
 
 
 def xlog(payload: bytes, lsn: int = 0x1A2B3C4) -> bytes:
@@ -121,12 +107,12 @@ class FakeSource:
         direction, data, _, _ = self.parts[number - 1]
         return annotated(data, "frontend" if direction == "F" else "backend")
 
-    def row(self, number: int) -> FakeRow:
+    def row(self, number: int) -> ListRow:
         direction, data, relation_name, summary = self.parts[number - 1]
         node = self._node(number)
         path = tuple(n.name for n in messages(node))
         worst = max((int(f.severity) for f in findings(node)), default=0)
-        return FakeRow(
+        return ListRow(
             number=number,
             frame=number + 3,
             time=1_764_442_392_000_000_000 + number * 1_500_000,
@@ -137,7 +123,7 @@ class FakeSource:
             lsn=0x1A2B3C4 if "XLogData" in path else None,
             xid=771 if "XLogData" in path else None,
             relation=relation_name,
-            summary=summary,
+            summary=visible(summary),
             severity=worst,
         )
 
@@ -167,13 +153,14 @@ def small() -> FakeSource:
 
 
 def hostile() -> FakeSource:
-    """Every hostile string as query, relation name, column name and value."""
-    parts: list[tuple[str, bytes, str | None, str]] = []
-    for text in HOSTILE:
-        data = raw(text.replace("\0", "\x01"))
-        parts.append(("F", query(data), None, text))
-        parts.append(("B", xlog(relation(data, data, [data, data])), text, text))
-        parts.append(("B", xlog(insert([raw(text), data])), text, text))
+    """All hostile strings as column names and values, then each as a query with a row of its own."""
+    texts = [raw(text.replace("\0", "\x01")) for text in HOSTILE]
+    first = HOSTILE[7]
+    parts: list[tuple[str, bytes, str | None, str]] = [
+        ("B", xlog(relation(texts[0], texts[7], texts)), first, first),
+        ("B", xlog(insert([raw(text) for text in HOSTILE])), first, first),
+    ]
+    parts += [("F", query(data), text, text) for data, text in zip(texts, HOSTILE, strict=True)]
     return FakeSource(parts)
 
 

@@ -14,14 +14,16 @@ __all__ = ["run", "show"]
 def run(paths: Sequence[str], options: Any) -> int:
     """Open captures and show them until the user quits; gives the exit code.
 
-    options: as `dissector.index.open_capture` takes them. What cannot be opened raises its
+    options: as `dissector.view.open_capture` takes them. What cannot be opened raises its
     `UserError` before anything is drawn.
     """
-    from dissector.index import open_capture
+    from dissector.view import open_capture
+    from tui.source import CaptureSource
 
     title = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     with open_capture(paths, options) as capture:
-        return show(capture, title)
+        capture.read()
+        return show(CaptureSource(capture), title)
 
 
 def show(source: Source, title: str = "") -> int:

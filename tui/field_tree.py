@@ -100,7 +100,7 @@ class FieldTree(LineView):
         """Put the cursor on the node at `path`, opening what leads to it, without a `Picked`."""
         if self._view is None:
             return
-        node, branch = self._view.node, self._branch
+        node, branch = self._view.tree, self._branch
         for key in path:
             if not self._opens(node, branch):
                 branch.opened = True
@@ -134,7 +134,7 @@ class FieldTree(LineView):
         # An explicit stack: how deep a message nests is the capture's to say, not Python's.
         stack: list[tuple[Node, Key, int, int, Branch | None]] = []
         if self._view is not None:
-            stack.append((self._view.node, ("", 0), 0, -1, self._branch))
+            stack.append((self._view.tree, ("", 0), 0, -1, self._branch))
         while stack:
             node, key, depth, parent, branch = stack.pop()
             opened = self._opens(node, branch)

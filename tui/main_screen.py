@@ -126,19 +126,19 @@ class MainScreen(Screen[None]):
     def _field_leapt(self, event: HexView.Leapt) -> None:
         if self._view is None:
             return
-        node = chain_at(self._view.node, path_to(self._view.node, event.offset))[-1]
+        node = chain_at(self._view.tree, path_to(self._view.tree, event.offset))[-1]
         goal = node.end if event.step > 0 else node.start - 1
         if not 0 <= goal < len(self._view.data):
             return
         if event.step < 0:
-            goal = chain_at(self._view.node, path_to(self._view.node, goal))[-1].start
+            goal = chain_at(self._view.tree, path_to(self._view.tree, goal))[-1].start
         self._select_byte(goal)
 
     def _select_byte(self, offset: int) -> None:
         if self._view is None:
             return
-        path = path_to(self._view.node, offset)
-        chain = chain_at(self._view.node, path)
+        path = path_to(self._view.tree, offset)
+        chain = chain_at(self._view.tree, path)
         self.fields.select_path(path)
         self._select(chain[-1], chain[:-1], offset)
 

@@ -53,6 +53,7 @@ class MessageList(LineView):
         self._numbers: Sequence[int] | None = None
         self._clock = present.Clock()
         self._columns: list[present.Placed] = []
+        self._placed_for = (0, 0, "")
 
     @property
     def line_count(self) -> int:
@@ -75,7 +76,6 @@ class MessageList(LineView):
         first = self._clock.first is None and self.line_count > 0
         if first:
             self._clock.first = self.source.row(1).time
-        self._lay_out()
         self.resize_lines()
         if first:
             self.cursor_moved()
@@ -106,27 +106,26 @@ class MessageList(LineView):
     def next_time_mode(self) -> str:
         """Show times in the next way; gives its name."""
         self._clock.next_mode()
-        self._lay_out()
         self.refresh()
         return self._clock.mode
 
-    def on_resize(self) -> None:
-        self._lay_out()
-        super().on_resize()
-
-    def _lay_out(self) -> None:
-        width = self.scrollable_content_region.width
-        self._columns = present.place_columns(width, self.source.count, self._clock)
+    def _placed(self, width: int) -> list[present.Placed]:
+        """The columns for `width` cells, laid out anew when that, the count or the clock changed."""
+        state = (width, len(str(self.source.count)), self._clock.mode)
+        if state != self._placed_for:
+            self._placed_for = state
+            self._columns = present.place_columns(width, self.source.count, self._clock)
+        return self._columns
 
     def header(self, width: int) -> list[Piece]:
-        return [(text + " ", "list--header") for text in present.headings(self._columns)]
+        return [(text + " ", "list--header") for text in present.headings(self._placed(width))]
 
     def pieces(self, line: int, width: int) -> list[Piece]:
         row = self.source.row(self.number_at(line))
         before = None
         if line and self._clock.needs_previous:
             before = self.source.row(self.number_at(line - 1)).time
-        return present.row_pieces(row, self._columns, self._clock, before)
+        return present.row_pieces(row, self._placed(width), self._clock, before)
 
     def cursor_moved(self) -> None:
         if self.line_count:

@@ -6,6 +6,7 @@ The opened capture of `dissector` has these shapes. Tests put small hand-made on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from dissector.findings import Finding
@@ -16,60 +17,61 @@ Path = tuple[tuple[str, int], ...]
 """The way from the root of a message to a node: (name, how many siblings of that name precede)."""
 
 
-class Row(Protocol):
-    """One line of the message list: plain numbers and names, nothing formatted."""
+@dataclass(frozen=True, slots=True)
+class ListRow:
+    """One line of the message list: plain numbers and names, nothing formatted.
+
+    number: from 1. time: nanoseconds since the Unix epoch. direction: F for what the frontend sent, B
+    for the backend. path: message names from the envelope inwards. severity: the worst `Severity`
+    among the findings, 0 without any. relation: as it is in the capture. summary: one line for people,
+    already made visible by `dissector.text`.
+    """
+
+    number: int
+    frame: int
+    time: int
+    stream: int
+    direction: str
+    path: tuple[str, ...]
+    length: int
+    lsn: int | None
+    xid: int | None
+    relation: str | None
+    severity: int
+    summary: str
+
+
+class Numbered(Protocol):
+    """What the status line tells of an opened message."""
 
     @property
     def number(self) -> int: ...
     @property
     def frame(self) -> int: ...
     @property
-    def time(self) -> int:
-        """Nanoseconds since the Unix epoch."""
-
-    @property
-    def stream(self) -> int: ...
-    @property
-    def direction(self) -> str:
-        """F for what the frontend sent, B for the backend."""
-
-    @property
-    def path(self) -> Sequence[str]:
-        """Message names from the envelope inwards: ("CopyData", "XLogData", "Insert")."""
-
-    @property
     def length(self) -> int: ...
     @property
-    def lsn(self) -> int | None: ...
-    @property
-    def xid(self) -> int | None: ...
-    @property
-    def relation(self) -> str | None: ...
-    @property
-    def severity(self) -> int:
-        """The worst `Severity` among the message's findings, 0 without any."""
-
-    @property
-    def summary(self) -> str: ...
+    def severity(self) -> int: ...
 
 
 class MessageView(Protocol):
     """One opened message."""
 
     @property
-    def row(self) -> Row: ...
+    def row(self) -> Numbered: ...
     @property
     def data(self) -> bytes:
         """All bytes of the message; the nodes' offsets count from its first byte."""
 
     @property
-    def node(self) -> Node:
+    def tree(self) -> Node:
         """The root."""
 
     @property
     def dialect(self) -> Dialect: ...
     @property
-    def findings(self) -> Sequence[Finding]: ...
+    def found(self) -> Sequence[Finding]:
+        """All findings of the message, those that no node carries among them."""
 
 
 class Source(Protocol):
@@ -77,7 +79,7 @@ class Source(Protocol):
 
     @property
     def count(self) -> int: ...
-    def row(self, number: int) -> Row: ...
+    def row(self, number: int) -> ListRow: ...
     def message(self, number: int) -> MessageView: ...
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rich.cells import set_cell_size
 
 from dissector.text import visible
-from tui.model import Row
+from tui.model import ListRow, Numbered
 
 SEVERITY_STYLES = ("severity--note", "severity--warning", "severity--error")
 SEVERITY_SIGNS = (" ", "i", "?", "!")
@@ -113,7 +113,7 @@ class Column:
     heading: str
     width: int
     worth: int
-    text: Callable[[Row], str]
+    text: Callable[[ListRow], str]
     right: bool = False
 
 
@@ -126,11 +126,11 @@ class Placed:
     heading: str
 
 
-def _relation(row: Row) -> str:
+def _relation(row: ListRow) -> str:
     return visible(row.relation, 80) if row.relation else ""
 
 
-def _message(row: Row) -> str:
+def _message(row: ListRow) -> str:
     return visible(row.path[-1], 60) if row.path else "?"
 
 
@@ -142,7 +142,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("lsn", "LSN", 12, 4, lambda row: "" if row.lsn is None else lsn_text(row.lsn)),
     Column("xid", "Xid", 7, 5, lambda row: str(row.xid) if row.xid else "", right=True),
     Column("relation", "Relation", 14, 6, _relation),
-    Column("summary", "Summary", 12, 10, lambda row: visible(row.summary, 500)),
+    Column("summary", "Summary", 12, 10, lambda row: row.summary),
 )
 """In the order of the screen. A summary takes all that is left."""
 
@@ -174,7 +174,7 @@ def headings(columns: list[Placed]) -> list[str]:
 
 
 def row_pieces(
-    row: Row, columns: list[Placed], clock: Clock, before: int | None
+    row: ListRow, columns: list[Placed], clock: Clock, before: int | None
 ) -> list[tuple[str, str]]:
     """One line of the list."""
     kind = kind_style(row.path[-1] if row.path else "")
@@ -187,7 +187,7 @@ def row_pieces(
     return pieces
 
 
-def status(title: str, number: int, count: int, row: Row | None) -> str:
+def status(title: str, number: int, count: int, row: Numbered | None) -> str:
     """The line above everything: what is open and where one stands."""
     parts = [visible(title, 60)] if title else []
     if row is None:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from rich.cells import cell_len, chop_cells
 
-from dissector.node import Node
+from dissector.node import Node, messages, walk
 from dissector.spec import Field, Repeat
 from dissector.text import decode_text, visible
 from tui.model import MessageView
@@ -286,3 +286,17 @@ def _wrap(text: str, width: int) -> list[str]:
     for line in lines:
         wide += [line] if cell_len(line) <= width else chop_cells(line, width)
     return wide
+
+
+def summary(view: MessageView) -> str:
+    """One line for the list: the fields of the innermost message, tags left out."""
+    inner = messages(view.tree)[-1]
+    told: list[str] = []
+    for node in walk(inner):
+        if len(told) >= 12:
+            break
+        if node.absent or node is inner or node.name.endswith(("tag", "count", "length", "kind")):
+            continue
+        if node.children is None and node.length:
+            told.append(value_text(view, node, 60))
+    return "  ".join(told)
