@@ -240,11 +240,11 @@ def page(name: str, release: int = 18) -> Page:
     check_release(release)
     message = find(name)
     if not documented(message, release):
-        what = "from" if release < message.since else "until"
-        known = message.since if release < message.since else message.until
+        early = release < message.since
+        known = message.since if early else message.until
         raise UsageProblem(
-            f"{message.name} is documented {what} release {known}, not in {release}: "
-            f"say --pg {known}"
+            f"{message.name} is documented {'from' if early else 'until'} release {known}"
+            f"{' on' if early else ''}, not in {release}: say --pg {known}"
         )
     return _page(message, release)
 
