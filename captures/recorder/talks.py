@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import talk_login
+from . import talk_login, talk_query
 from .conversation import Scenario
 
-SCENARIOS: dict[str, Scenario] = {**talk_login.SCENARIOS}
+SCENARIOS: dict[str, Scenario] = {**talk_login.SCENARIOS, **talk_query.SCENARIOS}
