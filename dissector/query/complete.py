@@ -78,7 +78,6 @@ def complete(
         offers += [("and", "word", "both"), ("or", "word", "either")]
     if "NAME" in accepted:
         offers += _names(names, word)
-        offers.append(("not", "word", "the opposite"))
     return _ranked(offers, word, start, cursor)
 
 
@@ -122,6 +121,7 @@ def _names(names: Names, word: str) -> Iterator[tuple[str, str, str]]:
         yield name, "column", meaning
     for name, meaning in TUPLE_NAMES.items():
         yield name, "column", meaning
+    yield "not", "word", "the opposite"
     for message in names.messages:
         yield message.name.replace(" ", ""), "message", message.meaning
     for name, found in names.fields.items():

@@ -16,7 +16,7 @@ from dissector.text import decode_text
 
 from .columns import BOOLEANS, TEXT_OPERATORS, need_equality
 from .errors import QueryError, did_you_mean
-from .names import Declared, is_subsequence
+from .names import Declared, Names, is_subsequence
 from .protocols import MessageLike
 from .tuples import STATES, TupleColumn, columns_of
 from .values import (
@@ -95,11 +95,15 @@ Test = Callable[[Any, Facts], bool]
 @dataclass(eq=False, slots=True)
 class FieldLeaf:
     """A condition on the catalogue fields that a name means; true where any value fits, with "!="
-    where there is a value and none is equal. tests None asks whether the field is there."""
+    where there is a value and none is equal. tests None asks whether the field is there.
+
+    meant: (message, names down to the field) of each. exact: what the user wrote, where it names
+    carriers or elements, which `meant` has not.
+    """
 
     name: str
-    segments: Segments
-    messages: frozenset[str]
+    meant: frozenset[Segments]
+    exact: Segments
     tests: dict[Any, Test] | None
     negated: bool = False
 
@@ -119,8 +123,16 @@ class FieldLeaf:
             found = True
         return found and self.negated
 
+    @property
+    def messages(self) -> frozenset[str]:
+        """Canonical names of the messages that have such a field."""
+        return frozenset(path[0] for path in self.meant)
+
     def _means(self, path: Segments) -> bool:
-        return len(self.segments) == 1 or is_subsequence(self.segments, path)
+        names = tuple(each for each in path if not each.startswith("["))
+        if not any(names[-len(each) :] == each for each in self.meant):
+            return False
+        return not self.exact or is_subsequence(self.exact, path)
 
 
 @dataclass(eq=False, slots=True)
@@ -254,18 +266,18 @@ def field_leaf(
     op: str,
     items: list[Item],
     position: int,
-    canonical: Callable[[str], str],
+    names: Names,
 ) -> FieldLeaf:
     """``name op items`` on the fields `declared`. A name can mean fields of several kinds: the literal
     must fit one of them at least; the others never match."""
-    messages = frozenset(canonical(d.message.name) for d in declared)
-    path = tuple(
-        canonical(s) if i < len(segments) - 1 and canonical(s) in messages else s
-        for i, s in enumerate(segments)
-    )
-    name = segments[-1]
+    canonical = names.canonical
+    meant = frozenset((canonical(d.message.name), *d.path) for d in declared)
+    outer, own = segments[:-1], segments[-1]
+    exact = (*(canonical(each) if names.is_message(each) else each for each in outer), own)
+    if not outer:
+        exact = ()
     if op == "exists":
-        return FieldLeaf(name, path, messages, None)
+        return FieldLeaf(own, meant, exact, None)
     negated, op = op == "!=", "==" if op == "!=" else op
     tests: dict[Any, Test] = {}
     problem: QueryError | None = None
@@ -277,7 +289,7 @@ def field_leaf(
     if not tests:
         assert problem is not None
         raise problem
-    return FieldLeaf(name, path, messages, tests, negated)
+    return FieldLeaf(own, meant, exact, tests, negated)
 
 
 def _field_test(field: Field, op: str, items: list[Item], position: int) -> Test:

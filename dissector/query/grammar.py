@@ -171,7 +171,7 @@ class Builder(Transformer_NonRecursive):
         if key in TUPLE_NAMES:
             return OnColumn(column_test(key, op, items, at))
         declared, segments = self.names.resolve(str(name), name.start_pos or 0)
-        condition = field_leaf(declared, segments, op, items, at, self.names.canonical)
+        condition = field_leaf(declared, segments, op, items, at, self.names)
         return OnMessage(condition, self._holding(condition.messages))
 
     def _finding(self, op: str, items: list[Item], at: int) -> Expr:

@@ -46,6 +46,10 @@ class Names:
     def __init__(self, messages: Sequence[Message]) -> None:
         self._parts = {m.name: m for m in messages if m.layer == "part"}
         self.messages = [m for m in messages if m.layer != "part"]
+        self._part_fields = {
+            fold(name): {id(field) for _, field in self._walk(part.parts, ())}
+            for name, part in self._parts.items()
+        }
         self._canonical: dict[str, str] = {}
         for message in self.messages:
             for _, older in message.older_names:
@@ -110,10 +114,13 @@ class Names:
 
         Raises QueryError that names the nearest field.
         """
-        segments = tuple(
-            each for each in _ELEMENT.sub(r".[\1]", name).lower().split(".") if each != "tupledata"
-        )
+        written = _ELEMENT.sub(r".[\1]", name).lower().split(".")
+        segments = tuple(each for each in written if fold(each) not in self._part_fields)
         known = self.fields.get(segments[-1], []) if segments else []
+        for part in map(fold, written):
+            if part in self._part_fields:
+                inside = self._part_fields[part]
+                known = [d for d in known if id(d.field) in inside]
         # how many of the leading parts name messages that carry the one that has the field
         for carriers in range(len(segments)):
             outer, tail = segments[:carriers], segments[carriers:]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 from dissector.annotate import tuple_columns
 from dissector.node import Node, messages
 from dissector.schemas import Column, Schema
+from dissector.spec import Field
 from dissector.text import decode_text
 
 from .protocols import MessageLike
@@ -17,15 +17,38 @@ STATES = ("text", "binary", "null", "unchanged", "not sent")
 _UNKNOWN = Column("")
 
 
-@dataclass(frozen=True, slots=True)
 class TupleColumn:
-    """A value of a row. type: ``character varying(40)``; state: one of `STATES` or ""; value: its text,
-    None unless state is text or binary. Name and type are "" where no Schema is known."""
+    """A value of a row. name: "" where no Schema is known; state: one of `STATES`, or "" when the kind
+    byte is none of them. Type and text are made when asked for: rows are wide, conditions ask little.
+    """
 
-    name: str
-    type: str
-    state: str
-    value: str | None
+    __slots__ = ("_column", "_leaf", "_schema", "_text", "state")
+
+    def __init__(self, column: Column, state: str, leaf: Node, schema: Schema) -> None:
+        self.state = state
+        self._column = column
+        self._leaf = leaf
+        self._schema = schema
+        self._text: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The column's name."""
+        return self._column.name
+
+    @property
+    def type(self) -> str:
+        """Its type as ``character varying(40)``; "" where none is known."""
+        column = self._column
+        return _type_name(column.type_oid, column.type_modifier, self._schema.types)
+
+    @property
+    def value(self) -> str | None:
+        """Its text, None unless the state is text or binary."""
+        raw = self._leaf.value
+        if self._text is None and self.state in ("text", "binary") and isinstance(raw, bytes):
+            self._text = _text(self._column, raw, self.state, self._schema)
+        return self._text
 
 
 def columns_of(message: MessageLike) -> Iterator[TupleColumn]:
@@ -33,13 +56,8 @@ def columns_of(message: MessageLike) -> Iterator[TupleColumn]:
     schema = message.schema
     inner = messages(message.tree)[-1]
     for place, state, leaf in _values(inner, schema):
-        known = place < len(schema.columns)
-        column = schema.columns[place] if known else _UNKNOWN
-        value = None
-        if state in ("text", "binary") and isinstance(leaf.value, bytes):
-            value = _text(column, leaf.value, state, schema)
-        type_ = _type_name(column.type_oid, column.type_modifier, schema.types) if known else ""
-        yield TupleColumn(column.name, type_, state, value)
+        column = schema.columns[place] if place < len(schema.columns) else _UNKNOWN
+        yield TupleColumn(column, state, leaf, schema)
 
 
 def _values(inner: Node, schema: Schema) -> Iterator[tuple[int, str, Node]]:
@@ -47,7 +65,7 @@ def _values(inner: Node, schema: Schema) -> Iterator[tuple[int, str, Node]]:
     for child in inner.children or ():
         if child.absent or not child.children:
             continue
-        if child.child("columns") is not None:  # a TupleData
+        if isinstance(child.declaration, Field) and child.child("columns") is not None:  # TupleData
             for place, (state, leaf) in enumerate(tuple_columns(child)):
                 yield place, state, leaf
         elif child.name in ("columns", "parameters") and schema.kind in ("row", "parameters"):
