@@ -65,6 +65,11 @@ CODES: dict[str, tuple[Severity, str]] = {
         E,
         "frame {frame} repeats bytes of frame {first} with other content",
     ),
+    "out-of-window": (
+        W,
+        "{bytes} bytes of frame {frame} have no place in the stream: before its start, too late after "
+        "a gap, or beyond any window",
+    ),
     "stream-ended-early": (W, "the stream ends after {have} of {need} bytes of this message"),
     # state
     "stream-outside": (W, "{message} outside a streaming session (protocol version {proto})"),
@@ -81,6 +86,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     ),
     "tls-gap": (E, "{bytes} bytes are missing from the TLS stream: {about}"),
     "tls-damaged": (E, "{what}; {action}"),
+    "tls-ended": (W, "the stream ends after {have} of {need} bytes of a TLS record, which is lost"),
     "tls-unsupported": (W, "{what} cannot be opened; {action}"),
     "tls-alert": (W, "TLS alert from the {side}, {alert}"),
     # files
