@@ -45,8 +45,8 @@ class Bounds:
 def bounds(layer: str) -> dict[int, Bounds]:
     """Type byte -> Bounds, over all messages of `layer` and all releases."""
     found: dict[int, Bounds] = {}
-    for message in catalogue.MESSAGES:
-        if message.layer != layer or not message.tag:
+    for message in catalogue.in_layer(layer):  # CopyData and CopyDone are in both layers
+        if not message.tag:
             continue
         least, fixed = _size(message.parts)
         least -= 1  # the type byte is not counted by the length
