@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dissector.capture.frames import Array
+from dissector.capture.frames import Array, grouped
 from dissector.capture.link import ACK, RST, SYN, Segments
 
 MASK = 0xFFFFFFFF
@@ -90,7 +90,7 @@ class Pairs:
         b = _mix(s.dst_high, s.dst_low, s.dport | s.version.astype(np.int64) << 16)
         swap = a > b
         key = np.where(swap, b, a) * _K3 + np.where(swap, a, b)
-        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        first, inverse = grouped(key)
         first, inverse = self._exact(s, swap, first, inverse)
         pairs = [_pair(s, i, bool(swap[i])) for i in first.tolist()]
         now = [self.current.get(pair) for pair in pairs]

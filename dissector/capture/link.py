@@ -15,7 +15,7 @@ import numpy as np
 
 from dissector.capture.files import CaptureFiles, FrameBatch
 from dissector.capture.fragments import Datagram, Fragments
-from dissector.capture.frames import FILE_SHIFT, OFFSET, Array, Columns
+from dissector.capture.frames import FILE_SHIFT, OFFSET, Array, Columns, distinct
 from dissector.capture.sources import Source, overlapping
 from dissector.capture.walk import (
     CUT,
@@ -108,7 +108,7 @@ class Link:
         if len(number) and (number == number[0]).all():
             parts += self._source(self.files.sources[int(number[0])], frame, columns)
         else:
-            for each in np.unique(number).tolist():
+            for each in distinct(number).tolist():
                 mine = number == each
                 parts += self._source(self.files.sources[each], frame[mine], columns.rows(mine))
         return self._counted(parts)

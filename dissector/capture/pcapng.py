@@ -17,6 +17,7 @@ from dissector.capture.frames import (
     Columns,
     Interface,
     Notes,
+    distinct,
     nanoseconds,
     no_frames,
 )
@@ -256,7 +257,7 @@ class PcapngReader:
         low = numbers[np.where(simple, record, record + 16)].astype(np.uint64)
         ticks = (high << np.uint64(32)) | low
         time = np.zeros(len(record), np.int64)
-        for number in np.unique(face).tolist():
+        for number in distinct(face).tolist():
             if number < section.count:
                 mine = face == number
                 time[mine] = nanoseconds(ticks[mine], section.faces[number])

@@ -15,7 +15,7 @@ import numpy as np
 from dissector.capture.connections import MASK, Connection, Pairs
 from dissector.capture.events import Chunk, End, Gap, Pieces, StreamBatch, StreamFinding
 from dissector.capture.files import CaptureFiles, FrameBatch
-from dissector.capture.frames import FILE_SHIFT, OFFSET, Array
+from dissector.capture.frames import FILE_SHIFT, OFFSET, Array, distinct
 from dissector.capture.link import ACK, FIN, RST, SYN, Link, LinkStats, Segments
 from dissector.capture.overlaps import Overlaps, Rows
 from dissector.capture.state import Directions, Tables
@@ -349,7 +349,7 @@ class Streams:
     def _told(self, batch: StreamBatch) -> None:
         """Ends that this batch showed, and losses that only acknowledgements show."""
         state = self.state
-        some = np.union1d(self._touched, np.array(list(self._reached), np.int64))
+        some = distinct(np.r_[self._touched, np.array(list(self._reached), np.int64)])
         done = (state.fin[some] >= 0) & (state.next[some] >= state.fin[some]) & ~state.ended[some]
         for one in some[done].tolist():
             self._end(one, "fin", int(state.fin_frame[one]), batch)
@@ -361,7 +361,7 @@ class Streams:
                     self._end(one, "rst", frame, batch)
         if len(self._touched):
             waiting = set() if self._pending is None else set(self._pending.did.tolist())
-            both = np.union1d(self._touched, self._touched ^ 1)
+            both = distinct(np.r_[self._touched, self._touched ^ 1])
             both = both[state.known[both]]
             sure = np.maximum(state.ack[both], state.seen[both] - self.window) - TAIL
             for one, stop in zip(both.tolist(), sure.tolist(), strict=True):
@@ -382,10 +382,9 @@ class Streams:
             return
         state.closed[one] = True
         next_, ack, fin = int(state.next[one]), int(state.ack[one]), int(state.fin[one])
-        stop = max(int(state.seen[one]), fin)
-        if fin < 0 and ack > max(stop, next_ + 1):  # one byte more may be a FIN that is not there
-            stop = ack
-        if stop > next_:
+        # Without a FIN, a last byte of which only numbers tell may be a FIN that is not there.
+        stop = fin if fin >= 0 else max(int(state.seen[one]), ack)
+        if stop > next_ + (fin < 0):
             self._gap(one, (next_, stop), frame, max(frame, self._reached.get(one, 0)), batch)
         if not state.ended[one]:
             if fin >= 0:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dissector.capture.frames import Array
+from dissector.capture.frames import Array, distinct, member
 
 LINK, ETHER, IP, PPP = 0x10000, 0x20000, 0x30000, 0x40000
 """Codes: a name space plus the number there: link type, EtherType, IP protocol, PPP protocol."""
@@ -87,7 +87,7 @@ class Walk:
             if (code == code[0]).all():
                 self._step(int(code[0]), active)
             else:
-                for kind in np.unique(code).tolist():
+                for kind in distinct(code).tolist():
                     self._step(kind, active[code == kind])
             code = self.code[active]
             active = active[code >= MPLS_END]
@@ -170,7 +170,7 @@ def _null(w: Walk, rows: Array) -> None:
     rows = w.need(rows, 4)
     family = w.u4(rows, 0)
     family = np.where(family > 0xFFFF, family >> 24 | (family >> 8 & 0xFF00), family)
-    code = np.where(family == 2, IP | 4, np.where(np.isin(family, INET6), IP | 41, OTHER))
+    code = np.where(family == 2, IP | 4, np.where(member(family, INET6), IP | 41, OTHER))
     w.go(rows, 4, code)
 
 
@@ -282,11 +282,11 @@ def _udp(w: Walk, rows: Array) -> None:
     rows = w.need(rows, 8)
     port = w.u2(rows, 2)
     kinds = [
-        np.isin(port, VXLAN_PORTS),
+        member(port, VXLAN_PORTS),
         port == GENEVE_PORT,
         port == VXLAN_GPE_PORT,
         port == MPLS_UDP_PORT,
-        np.isin(port, SLOW_PORTS),
+        member(port, SLOW_PORTS),
     ]
     code = np.select(kinds, [VXLAN, GENEVE, VXLAN_GPE, ETHER | 0x8847, UNKNOWN], OTHER)
     w.go(rows, np.where(code == UNKNOWN, 0, 8), code)
