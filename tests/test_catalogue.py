@@ -21,8 +21,11 @@ from dissector.catalogue import (
     names,
     part,
 )
+from dissector.catalogue.commands import COMMANDS
 from dissector.catalogue.releases import PROTO_VERSIONS, release
+from dissector.catalogue.sasl import MECHANISMS, OAUTH, OAUTH_ERROR, SCRAM
 from dissector.catalogue.startup import ANSWERS, STARTUP_PARAMETERS
+from dissector.catalogue.tour import TOUR, stop_for
 from dissector.spec import Choice, Dialect, Field, Message, Part, Repeat, When
 
 FORMATS = Path(__file__).parent / "golden" / "formats"
@@ -441,3 +444,68 @@ def test_lookup_never_raises() -> None:
 
 def test_answers_of_one_byte() -> None:
     assert set(ANSWERS) == {"S", "G", "N"}
+
+
+# what is told beside the formats
+
+
+def test_the_tour_tells_about_every_pgoutput_message() -> None:
+    known = {m.name_in(18) for m in MESSAGES}
+    assert set(TOUR) <= known
+    assert {m.name for m in in_layer("pgoutput")} <= set(TOUR)
+    for name, stop in TOUR.items():
+        assert 20 <= len(stop.happened) <= 200 and 20 <= len(stop.look) <= 320, name
+    assert stop_for(("CopyData", "XLogData", "Insert")) is TOUR["Insert"]
+    assert stop_for(("CopyData", "WALData")) is TOUR["XLogData"]
+    assert stop_for(("CopyData", "XLogData", "no such thing")) is TOUR["XLogData"]
+    assert stop_for(()) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "since"),
+    [
+        ("IDENTIFY_SYSTEM", 10),
+        ("SHOW", 10),
+        ("TIMELINE_HISTORY", 10),
+        ("CREATE_REPLICATION_SLOT", 10),
+        ("START_REPLICATION", 10),
+        ("DROP_REPLICATION_SLOT", 10),
+        ("BASE_BACKUP", 10),
+        ("READ_REPLICATION_SLOT", 15),
+        ("ALTER_REPLICATION_SLOT", 17),
+        ("UPLOAD_MANIFEST", 17),
+    ],
+)
+def test_replication_commands(command: str, since: int) -> None:
+    assert COMMANDS[command].since == since
+    assert COMMANDS[command].syntax.startswith(command)
+
+
+def test_options_of_replication_commands_by_release() -> None:
+    def options(command: str, number: int) -> set[str]:
+        return {o.name for o in COMMANDS[command].options_in(number) if o.form == "option"}
+
+    assert options("CREATE_REPLICATION_SLOT", 14) == set()
+    assert options("CREATE_REPLICATION_SLOT", 15) == {"TWO_PHASE", "RESERVE_WAL", "SNAPSHOT"}
+    assert options("CREATE_REPLICATION_SLOT", 17) - options("CREATE_REPLICATION_SLOT", 16) == {
+        "FAILOVER"
+    }
+    assert options("ALTER_REPLICATION_SLOT", 17) == {"FAILOVER"}
+    assert options("ALTER_REPLICATION_SLOT", 18) == {"FAILOVER", "TWO_PHASE"}
+    assert options("BASE_BACKUP", 17) - options("BASE_BACKUP", 16) == {"INCREMENTAL"}
+    for command in COMMANDS.values():
+        for number in range(10, 20):
+            names_there = [o.name for o in command.options_in(number)]
+            assert len(names_there) == len(set(names_there)), (command.name, number)
+
+
+def test_sasl_attributes() -> None:
+    assert {k for k, a in SCRAM.items() if a.secret} == {"p"}
+    assert {k for k, a in OAUTH.items() if a.secret} == {"auth"}
+    tables = {"SCRAM-SHA-256": SCRAM, "SCRAM-SHA-256-PLUS": SCRAM, "OAUTHBEARER": OAUTH}
+    for mechanism, steps in MECHANISMS.items():
+        for step in steps:
+            message = by_name(step.message)
+            assert message.direction == step.direction
+            table = OAUTH_ERROR if step.name == "server-error" else tables[mechanism]
+            assert set(step.attributes) <= set(table)
