@@ -284,14 +284,16 @@ def time_set(op: str, items: list[Item]) -> TimeSet:
 
 @dataclass(slots=True)
 class Pattern:
-    """A regular expression that gives up on a value after `PATIENCE` seconds."""
+    """A regular expression that gives up on a value after `PATIENCE` seconds, sooner the more often it
+    had to: a capture full of such values must not hold the caller up value after value."""
 
     compiled: Any
     gave_up: int = 0
 
     def __call__(self, text: str) -> bool:
+        patience = max(PATIENCE / (1 + self.gave_up), 0.001)
         try:
-            return self.compiled.search(text, timeout=PATIENCE) is not None
+            return self.compiled.search(text, timeout=patience) is not None
         except TimeoutError:
             self.gave_up += 1
             return False
