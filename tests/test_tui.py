@@ -306,3 +306,43 @@ async def test_a_list_of_a_billion_rows():
         assert screen.messages.number == 1_000_000_000
         await press(pilot, "pageup")
         assert screen.messages.number < 1_000_000_000
+
+
+async def test_a_finding_below_shows_at_every_closed_field_above():
+    async with opened(tui_fake.small()) as (pilot, _):
+        await press(pilot, *["down"] * 6)
+        lines = [line[:40] for line in picture(pilot.app)]
+        for name in ("Insert", "new", "columns ", "columns[1]"):
+            assert any(name in line and "! " in line for line in lines[14:]), name
+        assert not any("columns[0]" in line and "! " in line for line in lines)
+
+
+async def test_absent_fields_can_be_hidden():
+    async with opened(tui_fake.small()) as (pilot, screen):
+        await press(pilot, "down", "down", "down", "tab")
+        assert "absent: " in "\n".join(picture(pilot.app))
+        lines = screen.fields.line_count
+        await press(pilot, "a")
+        assert "absent: " not in "\n".join(picture(pilot.app))
+        await press(pilot, "a")
+        assert screen.fields.line_count == lines
+
+
+async def test_the_details_scroll():
+    async with opened(tui_fake.small(), (60, 20)) as (pilot, screen):
+        await press(pilot, "down", "down", "down", "tab", "down", "down", "tab", "tab")
+        assert screen.focused is screen.details
+        top = picture(pilot.app)
+        await press(pilot, "down")
+        assert picture(pilot.app) != top
+        await press(pilot, "home")
+        assert picture(pilot.app) == top
+
+
+async def test_bytes_take_more_or_less_room():
+    async with opened(tui_fake.small()) as (pilot, screen):
+        before = screen.octets.outer_size.width
+        await press(pilot, "less_than_sign")
+        assert screen.octets.outer_size.width == before + 8
+        await press(pilot, "greater_than_sign", "greater_than_sign")
+        assert screen.octets.outer_size.width == before - 8

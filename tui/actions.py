@@ -34,6 +34,7 @@ PLACES: dict[str, str] = {
     "list": "Message list",
     "tree": "Field tree",
     "hex": "Bytes",
+    "details": "Details of the field",
     "dialog": "Help and dialogs",
 }
 """where -> heading of the help screen, in its order."""
@@ -70,6 +71,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("zoom", "z", "main", "Zoom", "Give the pane the whole screen, or give it back", True),
     Action("resize(1)", "plus,equals_sign", "main", "More list", "More lines for the list"),
     Action("resize(-1)", "minus", "main", "Less list", "Fewer lines for the list"),
+    Action("widen(8)", "less_than_sign", "main", "More bytes", "More room for the bytes"),
+    Action("widen(-8)", "greater_than_sign", "main", "More fields", "More room for the fields"),
     Action("time_mode", "t", "main", "Time",
            "Time since start, since the one before, or of day"),
     *_moves("list", "message"),
@@ -81,12 +84,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("open", "right,l", "tree", "Open", "Open the field, or go to its first part"),
     Action("open_close", "enter,space", "tree", "Open/close", "Open or close the field"),
     Action("open_all", "asterisk,e", "tree", "Open all", "Open every field of the message"),
+    Action("absent", "a", "tree", "Absent", "Show or hide the fields that are not there"),
     Action("close_all", "underscore,c", "tree", "Close all", "Close all but the layers"),
     *_moves("hex", "row of bytes"),
     Action("byte(-1)", "left,h", "hex", "Left", "To the byte before"),
     Action("byte(1)", "right,l", "hex", "Right", "To the byte after"),
     Action("field(1)", "w", "hex", "Next field", "To the first byte of the next field"),
     Action("field(-1)", "b", "hex", "Field before", "To the first byte of the field before"),
+    *_moves("details", "line"),
     Action("dismiss", "escape,q,question_mark,f1,enter", "dialog", "Close", "Close it", True),
 )
 # fmt: on
@@ -108,6 +113,8 @@ _KEY_NAMES = {
     "plus": "+",
     "minus": "-",
     "equals_sign": "=",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
     "asterisk": "*",
     "underscore": "_",
     "pageup": "PgUp",

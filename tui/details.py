@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dissector.node import Node
 from tui import present_fields as present
+from tui.actions import bindings
 from tui.lines import LineView, Piece
 from tui.model import MessageView
 from tui.present import SEVERITY_STYLES
 
 
-class Details(LineView, can_focus=False):
+class Details(LineView):
     """Path, offset, length, format, position, value, meaning, reason and finding of one field."""
 
+    BINDINGS = bindings("details")
     COMPONENT_CLASSES = {*present.DETAIL_STYLES, *SEVERITY_STYLES}  # noqa: RUF012
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -48,3 +50,20 @@ class Details(LineView, can_focus=False):
 
     def on_resize(self) -> None:
         self._wrap()
+
+    # There is nothing to choose here: the keys that move a cursor elsewhere scroll.
+
+    def _scroll(self, line: float) -> None:
+        self.scroll_to(y=line, animate=False, force=True)
+
+    def action_move(self, step: int) -> None:
+        self._scroll(self.scroll_offset.y + step)
+
+    def action_page(self, step: int) -> None:
+        self._scroll(self.scroll_offset.y + step * self.page_lines)
+
+    def action_first(self) -> None:
+        self._scroll(0)
+
+    def action_last(self) -> None:
+        self._scroll(self.line_count)

@@ -11,7 +11,7 @@ from dissector.node import Node
 from tui import present_fields as present
 from tui.actions import bindings
 from tui.lines import LineView, Piece
-from tui.model import MessageView, Path, keyed_children
+from tui.model import MessageView, Path, keyed_children, worst_below
 from tui.present import SEVERITY_STYLES
 
 WIDE = 200
@@ -75,6 +75,8 @@ class FieldTree(LineView):
         self._open_all: bool | None = None
         self._wanted: Path | None = None
         self._silent = False
+        self._hide_absent = False
+        self._worst: dict[int, int] = {}
 
     @property
     def line_count(self) -> int:
@@ -93,6 +95,7 @@ class FieldTree(LineView):
     def show_message(self, view: MessageView | None) -> None:
         """Show another message (None: nothing), with the tree in the state it is in."""
         self._view = view
+        self._worst = worst_below(view.tree) if view is not None and view.found else {}
         self._rebuild()
         self._announce()
 
@@ -144,6 +147,7 @@ class FieldTree(LineView):
                 inside = [
                     (child, each, depth + 1, here, below.get(each))
                     for each, child in keyed_children(node)
+                    if not (self._hide_absent and child.absent)
                 ]
                 inside.reverse()
                 stack += inside
@@ -208,7 +212,10 @@ class FieldTree(LineView):
     def pieces(self, line: int, width: int) -> list[Piece]:
         assert self._view is not None
         shown = self._lines[line]
-        return present.tree_pieces(self._view, shown.node, shown.depth, shown.opened, width)
+        severity = self._worst.get(id(shown.node), 0)
+        return present.tree_pieces(
+            self._view, shown.node, shown.depth, shown.opened, severity, width
+        )
 
     # Doing.
 
@@ -250,6 +257,11 @@ class FieldTree(LineView):
 
     def action_close_all(self) -> None:
         self._set_all(False)
+
+    def action_absent(self) -> None:
+        self._hide_absent = not self._hide_absent
+        self._rebuild()
+        self._announce()
 
     def _set_all(self, opened: bool) -> None:
         """From now on every field starts open, or every one but the layers starts closed."""

@@ -21,8 +21,10 @@ from tui.hex_view import HexView
 from tui.message_list import MessageList
 from tui.model import MessageView, Source, chain_at, path_to
 
-PANES = ("list", "tree", "hex")
+PANES = ("list", "tree", "hex", "details")
 """The panes a user can be in, in the order of Tab."""
+
+TITLES = ("Messages", "Fields", "Bytes", "Field")
 
 
 class MainScreen(Screen[None]):
@@ -51,9 +53,8 @@ class MainScreen(Screen[None]):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        for name, title in zip(PANES, ("Messages", "Fields", "Bytes"), strict=True):
+        for name, title in zip(PANES, TITLES, strict=True):
             self.query_one(f"#{name}", Widget).border_title = title
-        self.query_one("#details", Widget).border_title = "Field"
         self.messages.focus()
         if not self._source.count:
             self._say_status()
@@ -180,6 +181,11 @@ class MainScreen(Screen[None]):
         lines = self._list_lines or self.messages.outer_size.height
         self._list_lines = max(4, min(lines + step, self.size.height - 14))
         self.messages.styles.height = self._list_lines
+
+    def action_widen(self, step: int) -> None:
+        width = self.octets.outer_size.width + step
+        self.octets.styles.width = max(20, min(width, self.size.width - 20))
+        self.octets.styles.min_width = 0
 
     def action_time_mode(self) -> None:
         mode = self.messages.next_time_mode()

@@ -120,3 +120,21 @@ def chain_at(root: Node, path: Path) -> list[Node]:
         else:
             break
     return chain
+
+
+def worst_below(root: Node) -> dict[int, int]:
+    """id of a node -> the worst severity at or below it, for the nodes that have one."""
+    worst: dict[int, int] = {}
+    stack: list[tuple[Node, bool]] = [(root, False)]
+    while stack:
+        node, done = stack.pop()
+        if not done:
+            stack.append((node, True))
+            stack += [(child, False) for child in node.children or ()]
+            continue
+        severity = int(node.finding.severity) if node.finding is not None else 0
+        for child in node.children or ():
+            severity = max(severity, worst.get(id(child), 0))
+        if severity:
+            worst[id(node)] = severity
+    return worst

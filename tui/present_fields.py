@@ -96,8 +96,12 @@ def is_marker(depth: int, width: int, x: int) -> bool:
     return 0 <= x - _indent(depth, width) < 2
 
 
-def tree_pieces(view: MessageView, node: Node, depth: int, opened: bool, width: int) -> Pieces:
-    """One line of the tree: sign, name, value; the sign of a finding goes before the value."""
+def tree_pieces(
+    view: MessageView, node: Node, depth: int, opened: bool, severity: int, width: int
+) -> Pieces:
+    """One line of the tree: sign, name, value.
+
+    severity: of the worst finding of the node and what is below it, shown as a sign."""
     marker = ("▼ " if opened else "▶ ") if node.children else "  "
     indent = _indent(depth, width)
     name = node_name(node)
@@ -107,8 +111,7 @@ def tree_pieces(view: MessageView, node: Node, depth: int, opened: bool, width: 
     style = "tree--message" if node.is_message else "tree--absent" if node.absent else "tree--name"
     pieces = [(" " * indent + marker, "tree--quiet")]
     pieces.append((fit(name, room) + " ", style))
-    if node.finding is not None:
-        severity = int(node.finding.severity)
+    if severity:
         pieces.append((SEVERITY_SIGNS[severity] + " ", severity_style(severity)))
     value = value_text(view, node, max(20, width))
     pieces.append((value, "tree--absent" if node.absent else "tree--value"))
@@ -232,6 +235,9 @@ def path_text(chain: Sequence[Node]) -> str:
     return ".".join(parts)
 
 
+MOST_FINDINGS = 8
+"""Findings of a whole message that are told at its name; each field tells its own."""
+
 NO_BREAK = "\u00a0"
 """Stands for a space where a line must not end; a space takes its place after wrapping."""
 
@@ -255,9 +261,12 @@ def facts(view: MessageView, node: Node, parents: Sequence[Node]) -> list[Fact]:
         told.append(Fact("meaning", node.meaning))
     if node.reason:
         told.append(Fact("why", visible(node.reason, 300)))
-    if node.finding is not None:
-        severity = int(node.finding.severity)
-        text = f"{SEVERITY_NAMES[severity]}: {visible(node.finding.text, 300)}"
+    found = list(view.found[:MOST_FINDINGS]) if node.is_message else []
+    if node.finding is not None and node.finding not in found:
+        found.insert(0, node.finding)
+    for each in reversed(found):
+        severity = int(each.severity)
+        text = f"{SEVERITY_NAMES[severity]}: {visible(each.text, 300)}"
         told.insert(1, Fact("finding", text, severity_style(severity)))
     note = getattr(node.declaration, "note", "")
     if note:
