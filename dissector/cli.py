@@ -88,10 +88,12 @@ def _finish(capture: Any, strict: bool) -> None:
 @_captures
 def open_(captures: tuple[str, ...], strict: bool, **given: Any) -> None:
     """Open captures in the terminal user interface."""
-    from . import index
-
     options = _options(given)
-    index.check_readable(captures)
+    from .view import open_capture
+
+    open_capture(
+        captures, options
+    ).close()  # what cannot be opened is told before the screen changes
     from tui import run
 
     run(list(captures), options)
@@ -104,8 +106,8 @@ def open_(captures: tuple[str, ...], strict: bool, **given: Any) -> None:
 def list_(captures: tuple[str, ...], expression: str | None, limit: int | None, strict: bool,
           **given: Any) -> None:  # fmt: skip
     """Print one line a message."""
-    from .index import open_capture
     from .report import write_list
+    from .view import open_capture
 
     with open_capture(captures, _options(given)) as capture:
         write_list(capture, sys.stdout, expression, limit)
@@ -118,8 +120,8 @@ def list_(captures: tuple[str, ...], expression: str | None, limit: int | None, 
 @click.option("--json", "as_json", is_flag=True, help="Machine output.")
 def show(captures: tuple[str, ...], number: int, as_json: bool, strict: bool, **given: Any) -> None:
     """Print one message with every field."""
-    from .index import open_capture
     from .report import write_message
+    from .view import open_capture
 
     with open_capture(captures, _options(given)) as capture:
         write_message(capture, number, sys.stdout, as_json)
@@ -142,7 +144,7 @@ def export(captures: tuple[str, ...], form: str, output: str | None, expression:
            fields: bool, payload: bool, strict: bool, **given: Any) -> None:  # fmt: skip
     """Write messages in a format for other programs."""
     from .export import write_export
-    from .index import open_capture
+    from .view import open_capture
 
     with open_capture(captures, _options(given)) as capture:
         write_export(capture, form, output, expression, fields=fields, payload=payload)
@@ -154,8 +156,8 @@ def export(captures: tuple[str, ...], form: str, output: str | None, expression:
 @click.option("--json", "as_json", is_flag=True, help="Machine output.")
 def stats(captures: tuple[str, ...], as_json: bool, strict: bool, **given: Any) -> None:
     """Count what captures hold: messages, bytes, kinds, relations, findings."""
-    from .index import open_capture
     from .stats import write_stats
+    from .view import open_capture
 
     with open_capture(captures, _options(given)) as capture:
         write_stats(capture, sys.stdout, as_json)

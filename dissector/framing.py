@@ -8,19 +8,24 @@ proves itself. Framing comes from the envelope's length only, never from what th
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from struct import unpack_from
+from typing import Any
 
-from . import recognise
+import numpy as np
+from numpy.typing import NDArray
+
+from . import catalogue, recognise
+from .bulk import SHORT, Answers, CopyBoth, Run, copy_rows, data_rows, walk
 from .capture import Chunk, End, Gap
 from .findings import Finding, finding
 from .node import findings
 from .rows import ASSUMED, BACKEND, DIRECTIONS, FRONTEND, INCOMPLETE
 from .schema_findings import schema_findings
 from .schemas import Tables
-from .session import HEAD, Assumptions, Context, Session
+from .session import Assumptions, Context, Session
 from .spec import Dialect
 
 UNDECIDED, STARTUP, ANSWER, MESSAGES, LOST, TLS, GSS, FOREIGN = range(8)
@@ -29,6 +34,15 @@ without a boundary, TLS records, GSSAPI packets, something that is not PostgreSQ
 
 HEAD_LIMIT = 1 << 18
 """Bytes of an unjudged stream that are kept until it is called foreign."""
+
+BLOCK = 1 << 17
+"""Messages that the fast lane takes at once: bounds its arrays."""
+
+LANE_TAGS = {
+    lane: catalogue.by_name(name).tag
+    for lane, name in (("pgoutput", "CopyData"), ("copy", "CopyData"), ("rows", "DataRow"))
+}
+"""The type byte of the messages that a lane takes."""
 
 HELD_LIMIT = 1 << 20
 """Bytes of the server that wait for the client's first packet, where segments came out of order."""
@@ -50,6 +64,31 @@ class Framed:
     found: list[Finding]
 
 
+Array = NDArray[Any]
+
+
+def _nothing() -> Array:
+    return np.empty(0, np.int64)
+
+
+def _joined(before: Array, more: Array) -> Array:
+    return np.concatenate((before, more.astype(np.int64))) if len(before) else more.astype(np.int64)
+
+
+@dataclass(slots=True)
+class Block:
+    """Rows that the fast lane made, in stream order: arrays of one length, and what is one for all."""
+
+    arrival: Array
+    frame: Array
+    time: Array
+    offset: Array
+    length: Array
+    answers: Answers
+    direction: int
+    flags: int
+
+
 @dataclass(slots=True)
 class Side:
     """One direction's stream: bytes that wait, and the frames that hold them."""
@@ -57,13 +96,14 @@ class Side:
     physical: int
     mode: int = UNDECIDED
     base: int = 0
-    buffer: bytearray = field(default_factory=bytearray)
+    buffer: bytes = b""
     at: int = 0
-    waiting: list[Chunk | Gap] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    frames: list[int] = field(default_factory=list)
-    arrivals: list[int] = field(default_factory=list)
-    times: list[int] = field(default_factory=list)
+    waiting: deque[Chunk | Gap] = field(default_factory=deque)
+    ends: Array = field(default_factory=_nothing)
+    frames: Array = field(default_factory=_nothing)
+    arrivals: Array = field(default_factory=_nothing)
+    times: Array = field(default_factory=_nothing)
+    slow_until: int = 0
     notes: list[Finding] = field(default_factory=list)
     hole: tuple[int, int] | None = None
     skipped: int = 0
@@ -74,17 +114,22 @@ class Side:
         """Move the next chunk into the buffer; False when a gap or nothing comes next."""
         if not self.waiting or isinstance(self.waiting[0], Gap):
             return False
-        chunk = self.waiting.pop(0)
+        chunk = self.waiting.popleft()
         assert isinstance(chunk, Chunk)
-        if not self.buffer:
-            self.base, self.at = chunk.offset, 0
-        self.buffer += chunk.data
+        rest = len(self.buffer) - self.at
+        if not rest:
+            self.base, self.at, self.buffer = chunk.offset, 0, chunk.data
+        else:
+            self.base += self.at
+            self.buffer = self.buffer[self.at :] + chunk.data
+            self.at = 0
         self.total += len(chunk.data)
         pieces = chunk.pieces
-        self.ends += (pieces.offset + pieces.length).tolist()
-        self.frames += pieces.frame.tolist()
-        self.arrivals += pieces.arrival.tolist()
-        self.times += pieces.time.tolist()
+        kept = int(np.searchsorted(self.ends, self.base, side="right"))
+        self.ends = _joined(self.ends[kept:], pieces.offset + pieces.length)
+        self.frames = _joined(self.frames[kept:], pieces.frame)
+        self.arrivals = _joined(self.arrivals[kept:], pieces.arrival)
+        self.times = _joined(self.times[kept:], pieces.time)
         return True
 
     def left(self) -> int:
@@ -97,20 +142,12 @@ class Side:
 
     def place(self, end: int) -> tuple[int, int, int]:
         """(arrival, frame, time) of the byte before stream offset `end`."""
-        i = min(bisect_right(self.ends, end - 1), len(self.ends) - 1)
-        return self.arrivals[i], self.frames[i], self.times[i]
+        i = min(int(self.ends.searchsorted(end - 1, side="right")), len(self.ends) - 1)
+        return int(self.arrivals[i]), int(self.frames[i]), int(self.times[i])
 
-    def trim(self) -> None:
-        """Forget bytes and frames that are done with."""
-        if not self.at:
-            return
-        del self.buffer[: self.at]
-        self.base += self.at
-        self.at = 0
-        done = bisect_right(self.ends, self.base)
-        done = min(done, max(len(self.ends) - 1, 0))
-        for column in (self.ends, self.frames, self.arrivals, self.times):
-            del column[:done]
+    def places(self, ends: Array) -> Array:
+        """For stream offsets of messages' ends, the index of the piece that holds the last byte."""
+        return np.minimum(self.ends.searchsorted(ends - 1, side="right"), len(self.ends) - 1)
 
 
 class Framer:
@@ -131,6 +168,7 @@ class Framer:
             for physical, port in enumerate(ports):
                 if port in assumptions.ports:  # the sender with this port is the server
                     self.client = 1 - physical
+        self.fast = True
         self.forced = any(port in assumptions.ports for port in ports)
         self.final = False
         self.endings: dict[int, str] = {}
@@ -147,7 +185,7 @@ class Framer:
         """A direction was closed (FIN), the connection broke (RST), or the capture ended."""
         self.endings[event.direction] = event.kind
 
-    def messages(self, final: bool = False) -> Iterator[Framed]:
+    def messages(self, final: bool = False) -> Iterator[Framed | Block]:
         """Whole messages that the events so far make. `final`: nothing more will come."""
         self.final = final
         if final:
@@ -159,15 +197,18 @@ class Framer:
             progress = False
             while (side := self._next()) is not None:
                 progress = True
-                yield from self._one(side)
+                block = self._block(side) if self.fast else None
+                if block is not None:
+                    yield block
+                else:
+                    yield from self._one(side)
             for side in self.sides:
-                side.trim()
                 if side.hole is not None:
                     progress |= self._over_hole(side)
                 if not self._whole(side) and side.take():
                     progress = True
                 elif side.waiting and isinstance(side.waiting[0], Gap):
-                    yield from self._gap(side, side.waiting.pop(0))
+                    yield from self._gap(side, side.waiting.popleft())
                     progress = True
             if not progress:
                 break
@@ -198,12 +239,12 @@ class Framer:
         self.foreign = True
         for side in self.sides:
             side.waiting.clear()
-            side.buffer.clear()
+            side.buffer = b""
             side.at = 0
 
     def _verdict(self, final: bool) -> bool | None:
         """True: PostgreSQL, roles and modes are set; False: not; None: not enough bytes yet."""
-        starts = [bytes(side.buffer[: recognise.LARGEST_STARTUP]) for side in self.sides]
+        starts = [(side.buffer[: recognise.LARGEST_STARTUP]) for side in self.sides]
         candidates = (0, 1) if self.client is None else (self.client,)
         waits = False
         for client in candidates:
@@ -299,7 +340,7 @@ class Framer:
         if tag in recognise.bounds(layer):
             return True
         after = side.at + length + 1
-        known = recognise.plausible_header(layer, bytes(side.buffer[after : after + 5]), 0)
+        known = recognise.plausible_header(layer, (side.buffer[after : after + 5]), 0)
         return chr(tag).isalnum() and tag < 128 and (known > 0 or after == len(side.buffer))
 
     def _next(self) -> Side | None:
@@ -348,7 +389,7 @@ class Framer:
 
     def _message(self, side: Side, size: int, missing: int = 0) -> Framed:
         """A message of which `size` bytes lie at the cursor (and `missing` more are not there)."""
-        data = bytes(side.buffer[side.at : side.at + size])
+        data = side.buffer[side.at : side.at + size]
         direction = self._direction(side)
         start = side.offset()
         context = self.session.feed(DIRECTIONS[direction], data)
@@ -358,7 +399,7 @@ class Framer:
         judged = list(found)
         if missing:
             flags |= INCOMPLETE
-        elif size <= HEAD:
+        else:
             judged += findings(context.tree)
             judged += schema_findings(context.tree, self.tables.schemas[context.schema])
         severity = max((f.severity for f in judged), default=0)
@@ -369,10 +410,70 @@ class Framer:
             arrival, frame, time, direction, start, size + missing, context, severity, flags, found
         )
 
+    # -- many at once
+
+    def _block(self, side: Side) -> Block | None:
+        """The longest run from the cursor that the fast lane can take; None where it is too short."""
+        direction = self._direction(side)
+        if side.mode != MESSAGES or side.offset() < side.slow_until or side.notes:
+            return None
+        lane = self.session.lane(DIRECTIONS[direction])
+        if not lane:
+            return None
+        starts, stop = walk(side.buffer, side.at, BLOCK)
+        tag = ord(LANE_TAGS[lane])
+        begins = np.array(starts, np.int64)
+        tags = np.frombuffer(side.buffer, np.uint8)[begins]
+        other = np.flatnonzero(tags != tag)
+        count = int(other[0]) if len(other) else len(starts)
+        ends = np.append(begins[1:], stop)[:count]
+        places = side.places(ends + side.base)
+        horizon = self._horizon(self.sides[1 - side.physical])
+        if horizon is not None:
+            count = int(np.searchsorted(side.arrivals[places], horizon))
+            ends, places = ends[:count], places[:count]
+        if count < SHORT:
+            side.slow_until = side.base + (int(begins[count]) + 1 if count < len(begins) else stop)
+            return None
+        begins = begins[:count]
+        answers = self._answers(lane, direction, Run(side.buffer, begins, ends))
+        side.at = int(ends[-1])
+        side.consumed += side.at - int(begins[0])
+        flags = ASSUMED if self.session.assumed() else 0
+        return Block(
+            side.arrivals[places], side.frames[places], side.times[places], begins + side.base,
+            ends - begins, answers, direction, flags,
+        )  # fmt: skip
+
+    def _horizon(self, side: Side) -> int | None:
+        """When the other side's next message that may change the state arrives; None: not in sight."""
+        if side.mode != MESSAGES or side.hole is not None:
+            return None if not self._whole(side) else side.place(side.offset() + 1)[0]
+        lane = self.session.lane(DIRECTIONS[self._direction(side)])
+        starts, stop = walk(side.buffer, side.at, BLOCK)
+        tag = LANE_TAGS.get(lane)
+        for start, end in zip(starts, [*starts[1:], stop], strict=True):
+            if tag is None or side.buffer[start] != ord(tag):
+                return side.place(side.base + end)[0]
+        return None
+
+    def _answers(self, lane: str, direction: int, run: Run) -> Answers:
+        session = self.session
+        dialect = session.dialect(DIRECTIONS[direction])
+        if lane == "pgoutput":
+            both = CopyBoth(self.tables, session.replication, session.codec)
+            if direction == FRONTEND:
+                return both.frontend(run, dialect)
+            return both.backend(run, dialect)
+        if lane == "copy":
+            return copy_rows(len(run), self.tables, dialect)
+        schema = session.row_schema()
+        return data_rows(run, schema, self.tables, dialect)
+
     # -- the start of a connection
 
     def _startup(self, side: Side, size: int) -> Iterator[Framed]:
-        packet = recognise.startup_packet(bytes(side.buffer[side.at : side.at + size]))
+        packet = recognise.startup_packet(side.buffer[side.at : side.at + size])
         if not packet:
             side.mode = LOST
             return
@@ -413,7 +514,7 @@ class Framer:
     def _seek(self, side: Side) -> None:
         """Look for a boundary that proves itself in what is there."""
         layer = "frontend" if self._direction(side) == FRONTEND else "backend"
-        window = bytes(side.buffer[side.at :])
+        window = side.buffer[side.at :]
         found = recognise.boundary(layer, window, self._dialects(side.physical), self.final)
         if found is None:
             side.skipped = side.left()
@@ -447,8 +548,7 @@ class Framer:
         self._resume(side, gap, None)
 
     def _resume(self, side: Side, gap: Gap, skip: int | None) -> None:
-        side.trim()
-        side.buffer.clear()
+        side.buffer = b""
         side.at = 0
         side.base = gap.offset + gap.length
         if skip is None:

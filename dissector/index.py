@@ -7,8 +7,9 @@ order, with the same result as reading from the start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 
 from .capture import CaptureFiles, Chunk, Connection, End, Pieces, Streams
 from .findings import Finding
-from .framing import Framed, Framer
-from .rows import COLUMNS, Columns, Rows
+from .framing import Block, Framed, Framer
+from .rows import BACKEND, COLUMNS, FRONTEND, Columns, Rows, empty_columns
 from .schemas import Dialect, Path, Schema, Tables
 from .session import Assumptions
 
@@ -27,7 +28,7 @@ class Options:
     """What the user said: assumptions where the capture does not show a connection's start, a key log
     for TLS, and whether secrets are shown."""
 
-    assumptions: Assumptions = Assumptions()
+    assumptions: Assumptions = field(default_factory=Assumptions)
     keylog: str = ""
     show_secrets: bool = False
 
@@ -65,6 +66,7 @@ class Batch:
     last: bool = False
     file_findings: list[Finding] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    stream_findings: list[StreamFinding] = field(default_factory=list)
 
 
 class Indexer:
@@ -92,13 +94,11 @@ class Indexer:
                 if isinstance(event, Chunk):
                     pieces.append((event.connection, event.direction, event.pieces))
                 framer.feed(event)
-            rows = [(number, row) for number in touched for row in self.framers[number].messages()]
-            yield self._batch(rows, before, list(touched), pieces)
+            batch = self._batch(touched, before, pieces, final=False)
+            batch.stream_findings = list(stretch.findings)
+            yield batch
             before = self.tables.lengths()
-        rows = [
-            (n, row) for n, framer in self.framers.items() for row in framer.messages(final=True)
-        ]
-        batch = self._batch(rows, before, list(self.framers), [])
+        batch = self._batch(self.framers, before, [], final=True)
         batch.last = True
         batch.file_findings = [*self.files.findings, *self.streams.findings]
         batch.facts = summary_facts(self.streams)
@@ -109,42 +109,85 @@ class Indexer:
         if framer is None:
             connection = self.streams.connections[number]
             framer = self.framers[number] = Framer(
-                self.tables, self.options.assumptions, connection.client, ports_of(connection)
+                self.tables,
+                self.options.assumptions,
+                connection.client,
+                (connection.endpoints[0].port, connection.endpoints[1].port),
             )
         return framer
 
     def _batch(
         self,
-        rows: list[tuple[int, Framed]],
+        touched: Iterable[int],
         before: tuple[int, int, int],
-        touched: list[int],
         pieces: list[tuple[int, int, Pieces]],
+        final: bool,
     ) -> Batch:
-        rows.sort(key=lambda pair: pair[1].arrival)  # stable: stream order inside a frame
-        columns, found = self._columns(rows)
+        parts = [
+            (number, part)
+            for number in touched
+            for part in self.framers[number].messages(final=final)
+        ]
+        columns, found = self._columns(parts)
         connections = [self._info(number) for number in touched]
         return Batch(
             columns, self.tables.since(before), connections, pieces, found,
-            self.files.read_so_far, self.files.size, self.files.frames,
+            self._read(), sum(source.size for source in self.files.sources), self.files.frames,
         )  # fmt: skip
 
-    def _columns(self, rows: list[tuple[int, Framed]]) -> tuple[Columns, list[tuple[int, Finding]]]:
-        tables, found = self.tables, []
-        table = np.empty((len(COLUMNS), len(rows)), object)
-        for i, (number, row) in enumerate(rows):
-            context = row.context
-            table[:, i] = (
-                row.frame, row.time, number, row.direction, row.offset, row.length,
-                tables.paths.number(context.path), context.lsn, context.xid, context.schema,
-                tables.dialects.number(context.dialect), int(row.severity), row.flags,
-            )  # fmt: skip
-            found += [(i, each) for each in row.found]
-        columns = {name: table[k].astype(dtype) for k, (name, dtype) in enumerate(COLUMNS)}
+    def _columns(
+        self, parts: list[tuple[int, Framed | Block]]
+    ) -> tuple[Columns, list[tuple[int, Finding]]]:
+        """Columns in the order in which messages were complete, and the findings by place in them."""
+        blocks, found, count = [], [], 0
+        for single, group in groupby(parts, key=lambda part: isinstance(part[1], Framed)):
+            if single:
+                rows = [(number, row) for number, row in group if isinstance(row, Framed)]
+                found += [(count + i, f) for i, (_, row) in enumerate(rows) for f in row.found]
+                blocks.append(self._singles(rows))
+                count += len(rows)
+            else:
+                for number, block in group:
+                    assert isinstance(block, Block)
+                    blocks.append(_of_block(number, block))
+                    count += len(block.arrival)
+        if not blocks:
+            return empty_columns(), []
+        joined = {name: np.concatenate([b[name] for b in blocks]) for name in blocks[0]}
+        order = np.argsort(joined.pop("arrival"), kind="stable")  # keeps stream order in a frame
+        columns = {name: joined[name][order].astype(dtype, copy=False) for name, dtype in COLUMNS}
+        if found:
+            place = np.empty(count, np.int64)
+            place[order] = np.arange(count)
+            found = sorted(((int(place[i]), f) for i, f in found), key=lambda pair: pair[0])
         return columns, found
+
+    def _singles(self, rows: list[tuple[int, Framed]]) -> Columns:
+        tables = self.tables
+        table = [
+            (
+                row.frame, row.time, number, row.direction, row.offset, row.length,
+                tables.paths.number(row.context.path), row.context.lsn, row.context.xid,
+                row.context.schema, tables.dialects.number(row.context.dialect),
+                int(row.severity), row.flags,
+            )
+            for number, row in rows
+        ]  # fmt: skip
+        columns = zip(*table, strict=True)
+        made = {
+            name: np.array(values, dtype)
+            for (name, dtype), values in zip(COLUMNS, columns, strict=True)
+        }
+        made["arrival"] = np.array([row.arrival for _, row in rows], np.int64)
+        return made
+
+    def _read(self) -> int:
+        """Bytes of the files read so far, by the last frame's place."""
+        return self.files.bytes_read if hasattr(self.files, "bytes_read") else 0
 
     def _info(self, number: int) -> ConnectionInfo:
         connection, framer = self.streams.connections[number], self.framers[number]
-        ends = endpoints(connection)
+        ends = [str(end) for end in connection.endpoints]
         client = framer.client or 0
         postgres = True if framer.decided else (False if framer.foreign else None)
         return ConnectionInfo(
@@ -153,24 +196,34 @@ class Indexer:
         )  # fmt: skip
 
 
-def endpoints(connection: Connection) -> tuple[str, str]:
-    """ "address:port" of the senders of direction 0 and 1; IPv6 addresses in brackets."""
-    shown = []
-    for address, port in connection.endpoints:
-        shown.append(f"[{address}]:{port}" if ":" in address else f"{address}:{port}")
-    return shown[0], shown[1]
-
-
-def ports_of(connection: Connection) -> tuple[int, int]:
-    """Ports of the senders of direction 0 and 1."""
-    return connection.endpoints[0][1], connection.endpoints[1][1]
+def _of_block(number: int, block: Block) -> Columns:
+    count, answers = len(block.arrival), block.answers
+    return {
+        "arrival": block.arrival,
+        "frame": block.frame.astype(np.uint32),
+        "time": block.time,
+        "stream": np.full(count, number, np.uint32),
+        "direction": np.full(count, block.direction, np.uint8),
+        "offset": block.offset.astype(np.uint64),
+        "length": block.length.astype(np.uint32),
+        "path": answers.path,
+        "lsn": answers.lsn,
+        "xid": answers.xid,
+        "relation": answers.relation,
+        "dialect": answers.dialect,
+        "severity": answers.severity,
+        "flags": np.full(count, block.flags, np.uint8),
+    }
 
 
 def summary_facts(streams: Streams) -> dict[str, Any]:
     """Packets, TCP connections and ports: what is said where there is no PostgreSQL."""
     stats = streams.stats
-    return {"packets": stats.packets, "segments": stats.tcp, "ports": dict(stats.ports)}
+    return {"packets": stats.packets, "segments": stats.tcp, "ports": dict(streams.ports)}
 
+
+MOST_FINDINGS = 10_000
+"""Findings about a connection's stream that are placed one by one: hostile traffic can make millions."""
 
 PIECES = ("offset", "length", "position", "frame", "time", "record")
 
@@ -199,16 +252,43 @@ class Index:
         self.tables.extend(batch.tables)
         self.rows.extend(batch.columns)
         for info in batch.connections:
+            known = self.connections.get(info.number)
+            if known is not None:
+                info.found = [*known.found, *(f for f in info.found if f not in known.found)]
             self.connections[info.number] = info
         for number, direction, pieces in batch.pieces:
             self._pieces.setdefault((number, direction), []).append(pieces)
             self._joined.pop((number, direction), None)
         for place, each in batch.found:
             self.found.setdefault(base + place + 1, []).append(each)
+        for stream_finding in batch.stream_findings:
+            self._place(stream_finding)
         self.read, self.size, self.frames = batch.read, batch.size, batch.frames
         if batch.last:
             self.file_findings, self.facts = batch.file_findings, batch.facts
             self.complete = True
+
+    def _place(self, about: StreamFinding) -> None:
+        """Give a finding about stream bytes to the message that holds them, else to the connection."""
+        info = self.connections.get(about.connection)
+        if info is None:
+            return
+        if info.client is not None and len(info.found) < MOST_FINDINGS:
+            direction = FRONTEND if about.direction == info.client else BACKEND
+            rows = self.rows
+            mine = np.flatnonzero(
+                (rows.column("stream") == about.connection)
+                & (rows.column("direction") == direction)
+                & (rows.column("offset") <= about.offset)
+            )
+            last = int(mine[-1]) if len(mine) else -1
+            end = int(rows.column("offset")[last]) + int(rows.column("length")[last]) if len(mine) else 0
+            if about.offset < end:
+                self.found.setdefault(last + 1, []).append(about.finding)
+                severity = rows.column("severity")
+                severity[last] = max(int(severity[last]), int(about.finding.severity))
+                return
+        info.found.append(about.finding)
 
     def pieces(self, stream: int, physical: int) -> dict[str, NDArray[Any]]:
         """All pieces of a direction's stream, joined: columns PIECES, ascending offset."""

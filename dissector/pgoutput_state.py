@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 NO_RELATION = 0
 
+TEACHING = ("Relation", "Type", "Truncate")
+"""Messages that describe relations or refer to several: read one by one even in the fast lane."""
+
 
 class PgoutputState:
     """In-stream flag, the transaction that is open, and the relations in force by OID."""
@@ -72,12 +75,8 @@ class PgoutputState:
         elif name == "Stream Stop":
             own = self.stream_xid
             self.in_stream = False
-        elif name == "Relation":
-            context.schema = self._relation(values, codec)
-        elif name == "Type":
-            self._type(values, codec)
-        elif name == "Truncate":
-            context.schema = self._truncated(values)
+        elif name in TEACHING:
+            context.schema = self.describe(message, values, codec)
         elif "relation_oid" in values:
             context.schema = self.relations.get(values["relation_oid"] or 0, NO_RELATION)
         if name == "Message" and not (values.get("flags") or 0) & 1:
@@ -90,6 +89,15 @@ class PgoutputState:
     def open_xid(self) -> int:
         """The transaction that a message without an xid of its own belongs to; 0 for none."""
         return self.stream_xid if self.in_stream else self.xid
+
+    def describe(self, message: Message, values: dict[str, Any], codec: str) -> int:
+        """Take a Relation, Type or Truncate; returns the schema number that its row gets."""
+        if message.name == "Relation":
+            return self._relation(values, codec)
+        if message.name == "Type":
+            self._type(values, codec)
+            return NO_RELATION
+        return self._truncated(values)
 
     def _relation(self, values: dict[str, Any], codec: str) -> int:
         oid = values.get("relation_oid") or 0

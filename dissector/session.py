@@ -31,9 +31,6 @@ from .text import decode_text
 NO_LSN = (1 << 64) - 1
 """In an index row: the message has no LSN. No WAL position can be this high."""
 
-HEAD = 1 << 16
-"""Bytes of a message that are looked at while indexing; opening a message reads all of it."""
-
 PGOUTPUT_OPTIONS = ("streaming", "two_phase", "binary", "messages", "origin")
 """Options of START_REPLICATION that a session's header names, as they were written."""
 
@@ -121,19 +118,16 @@ class Session:
     # -- one message
 
     def feed(self, direction: str, data: bytes) -> Context:
-        """Take one whole message (type byte included) and say what it is; `data` may be cut short.
-
-        Only the first HEAD bytes of a long message are read: all that teaches something stands there.
-        """
+        """Take one whole message (type byte included) and say what it is; `data` may be cut short."""
         layer = "frontend" if direction == "F" else "backend"
         dialect = self.dialect(direction)
-        tree = annotate(data[:HEAD], layer, dialect)
+        tree = annotate(data, layer, dialect)
         message = tree.declaration
         context = Context((tree.name,), dialect, tree, assumed=self.assumed())
         if not isinstance(message, Message):
             return context
         if message.name == "CopyData":
-            self._copy_data(direction, data[:HEAD], context)
+            self._copy_data(direction, data, context)
             return context
         if message.name in ("CopyDone", "CopyFail"):
             self.copy[direction] = ""
@@ -164,6 +158,16 @@ class Session:
             self.assumptions.proto_version or 4, self.assumptions.streaming == "parallel", False
         )
         self.replication.uncertain = True
+
+    def lane(self, direction: str) -> str:
+        """What the next messages of `direction` are, where they cannot change the state: "pgoutput",
+        "copy" (CopyData that is not looked into), "rows" (DataRow); "" where each has to be fed."""
+        copy = self.copy[direction]
+        if copy == "pgoutput":
+            return "" if self.replication.uncertain else "pgoutput"
+        if copy in ("rows", "rows-binary", "tar", "manifest"):
+            return "copy"
+        return "rows" if direction == "B" and not copy and not self.in_startup else ""
 
     def lost(self, direction: str) -> None:
         """Bytes of `direction` are missing: what they would have taught is not known any more."""
@@ -211,6 +215,7 @@ class Session:
 
     def _encoding(self, name: str) -> None:
         self.codec = codec(name)
+        self.base = replace(self.base, encoding=self.codec)
 
     def _backend_key(self, values: Facts, context: Context) -> None:
         key = values.get("secret_key", b"")
@@ -303,9 +308,12 @@ class Session:
         self.conversation.described(None)
 
     def _data_row(self, values: Facts, context: Context) -> None:
+        context.schema = self.row_schema()
+
+    def row_schema(self) -> int:
+        """The number of the description of a DataRow that comes now, 0 where there is none."""
         schema = self.conversation.row()
-        if schema is not None:
-            context.schema = self._number(replace(schema, encoding=self.codec))
+        return 0 if schema is None else self._number(replace(schema, encoding=self.codec))
 
     def _command_complete(self, values: Facts, context: Context) -> None:
         self.copy = {"F": "", "B": ""}

@@ -273,7 +273,8 @@ class Dialect:
         "tar" (before 15). auth: what the client's 'p' means: "" or the last authentication
         request's name ("AuthenticationSASL", ...).
     startup: the frontend stream has not sent its StartupMessage yet: messages have no type byte.
-    protocol: (major << 16) + minor of the envelope.
+    protocol: (major << 16) + minor of the envelope. encoding: Python's codec of the client_encoding,
+        in which names, queries and text values are.
     """
 
     release: int = 18
@@ -285,3 +286,4 @@ class Dialect:
     auth: str = ""
     startup: bool = False
     protocol: int = 196608
+    encoding: str = "utf-8"

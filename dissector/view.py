@@ -11,6 +11,7 @@ import numpy as np
 
 from .annotate import annotate
 from .capture import CaptureFiles, Frame, open_capture_files
+from .display import Context
 from .findings import Finding, Severity
 from .index import ConnectionInfo, Index, Indexer, Options
 from .node import Node, findings, messages
@@ -65,6 +66,18 @@ class MessageView:
     def innermost(self) -> Node:
         """The message node of the innermost layer."""
         return messages(self.tree)[-1]
+
+    def context(self, show_secrets: bool = False, limit: int = 0) -> Context:
+        """What `dissector.display` needs to know to show the message's nodes."""
+        described = (self.schema, *self.members)
+        return Context(
+            release=self.dialect.release,
+            encoding=self.dialect.encoding,
+            types=dict(self.schema.types),
+            relations={s.oid: s.full_name for s in described if s.kind == "relation"},
+            show_secrets=show_secrets,
+            limit=limit,
+        )
 
     def payload(self) -> bytes:
         """The innermost layer's bytes: a whole pgoutput message; for others the message itself."""

@@ -1,0 +1,88 @@
+"""Column values of a message: which leaf is which column, with the description in force.
+
+Serves the tuples of pgoutput, DataRow by its RowDescription, and Bind's parameters by their
+ParameterDescription.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from . import display, values
+from .annotate import tuple_columns
+from .node import ABSENT, Node, messages
+from .schemas import Column, Schema
+from .spec import Message
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnValue:
+    """One value. part: "old" or "new" of a row change, "columns" or "parameters"; index from 0; state:
+    text, binary, null, unchanged or "not sent"; leaf: the node that stands for it; column: None where
+    nothing describes it; value: typed where it is known."""
+
+    part: str
+    index: int
+    state: str
+    leaf: Node
+    column: Column | None
+    typed: values.Value
+
+    @property
+    def name(self) -> str:
+        """The column's name, or its number from 1 where nobody named it."""
+        return self.column.name if self.column is not None else f"column {self.index + 1}"
+
+    def text(self, context: display.Context) -> str:
+        """The value for people: ``42``, ``'Zoë'``, ``NULL``, ``unchanged TOAST``, ``not sent``."""
+        if self.state in display.STATES:
+            return display.STATES[self.state]
+        if self.column is None or not self.typed.known:
+            raw = self.leaf.value if isinstance(self.leaf.value, bytes) else None
+            return display.column(self.state, raw, context)
+        if isinstance(self.typed.value, int | float) and not isinstance(self.typed.value, bool):
+            return display.visible(self.typed.text, context.limit)
+        return display.quote_text(self.typed.text, context.limit)
+
+
+def column_values(tree: Node, schema: Schema) -> Iterator[ColumnValue]:
+    """The values of the message `tree` in wire order; nothing for messages without any."""
+    inner = messages(tree)[-1]
+    if not isinstance(inner.declaration, Message):
+        return
+    types = dict(schema.types)
+    wanted = {"relation": ("old", "new"), "row": ("columns",), "parameters": ("parameters",)}
+    names = wanted.get(schema.kind, ("old", "new") if inner.declaration.layer == "pgoutput" else ())
+    for part in names:
+        node = inner.child(part)
+        if node is None:
+            continue
+        found = tuple_columns(node) if part in ("old", "new") else _plain(node, schema)
+        for index, (state, leaf) in enumerate(found):
+            column = schema.columns[index] if index < len(schema.columns) else None
+            raw = leaf.value if isinstance(leaf.value, bytes) else None
+            typed = values.value(
+                column.type_oid if column else 0,
+                column.type_modifier if column else -1,
+                raw,
+                state,
+                schema.encoding,
+                types,
+            )
+            yield ColumnValue(part, index, state, leaf, column, typed)
+
+
+def _plain(repeat: Node, schema: Schema) -> Iterator[tuple[str, Node]]:
+    """(state, leaf) of DataRow's columns or Bind's parameters: a length and a value each."""
+    for element in repeat.children or ():
+        if element.index < 0:
+            continue
+        column = schema.columns[element.index] if element.index < len(schema.columns) else None
+        leaf = next((n for n in reversed(element.children or []) if n.state != ABSENT), None)
+        if leaf is None:
+            continue
+        if leaf.name == "length":
+            yield ("null" if leaf.value == -1 else "text"), leaf
+        else:
+            yield ("binary" if column is not None and column.format else "text"), leaf

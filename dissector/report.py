@@ -1,0 +1,147 @@
+"""Text for people: the list of messages, one message with its fields, and the closing words."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from typing import IO
+
+from . import display
+from .columns import column_values
+from .display import Context
+from .errors import UsageProblem
+from .node import Node
+from .records import dumps, record
+from .rows import DIRECTIONS, NO_LSN
+from .selection import selected
+from .summary import summary
+from .text import visible
+from .times import iso_time
+from .view import Capture, MessageView
+
+
+def list_cells(capture: Capture, view: MessageView) -> tuple[str, ...]:
+    """Number, time, connection and direction, path, LSN, xid, relation, summary: as the list shows."""
+    row = view.row
+    relation = capture.relation(row)
+    names = ", ".join(relation) if isinstance(relation, list) else relation or ""
+    return (
+        str(row.number),
+        iso_time(row.time, capture.digits(row)),
+        f"{row.stream}{DIRECTIONS[row.direction]}",
+        ".".join(view.path),
+        "" if row.lsn == NO_LSN else display.lsn(row.lsn, view.dialect.release),
+        str(row.xid or ""),
+        visible(names),
+        summary(view, capture.options.show_secrets),
+    )
+
+
+def write_list(capture: Capture, out: IO[str], expression: str | None, limit: int | None) -> None:
+    """Print one line a message: aligned on a terminal, tab-separated on a pipe."""
+    width = shutil.get_terminal_size().columns if out.isatty() else 0
+    for view in selected(capture, expression, limit):
+        cells = list_cells(capture, view)
+        out.write(_aligned(cells, width) if width else "\t".join(cells))
+        out.write("\n")
+
+
+def _aligned(cells: tuple[str, ...], width: int) -> str:
+    number, time, stream, path, lsn, xid, relation, text = cells
+    short = path.split(".")[-1]
+    clock = time[11:-1] if width < 140 else time
+    line = (
+        f"{number:>7} {clock} {stream:>4} {short:<18.18} {lsn:<12} {xid:<8} {relation:<20.20} {text}"
+    )
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def view_of(capture: Capture, number: int) -> MessageView:
+    """Message `number`, or a usage problem that says how many there are."""
+    if not 1 <= number <= capture.count:
+        raise UsageProblem(f"no message {number}: the capture has {capture.count} (numbers from 1)")
+    return capture.message(number)
+
+
+def write_message(capture: Capture, number: int, out: IO[str], as_json: bool) -> None:
+    """Print one message with every field: where it is, format, meaning, value, reason, finding."""
+    view = view_of(capture.read(), number)
+    if as_json:
+        out.write(dumps(record(capture, view, fields=True, payload=True)) + "\n")
+        return
+    info, row = view.connection, view.row
+    ends = (info.frontend, info.backend)
+    frames = ", ".join(map(str, view.frames))
+    out.write(
+        f"message {row.number} of {capture.count}: {' > '.join(view.path)}\n"
+        f"frame {frames}  {iso_time(row.time, capture.digits(row))}  "
+        f"{ends[row.direction]} → {ends[1 - row.direction]}  {row.length} bytes\n"
+    )
+    if view.assumed:
+        out.write("assumed: the capture does not show how this connection began\n")
+    for each in view.found:
+        out.write(f"{each.severity.name.lower()}: {visible(each.text)}\n")
+    out.write("\n")
+    context = view.context(capture.options.show_secrets, 200)
+    for comment in (c for frame in view.frames for c in capture.files.comments.get(frame, ())):
+        out.write(f"comment: {visible(comment)}\n")
+    out.writelines(line + "\n" for line in tree_lines(view.tree, context, view))
+
+
+def tree_lines(tree: Node, context: Context, view: MessageView | None = None) -> Iterator[str]:
+    """The tree as indented lines: offset, length, position and format, name, value, meaning."""
+    columns = {}
+    if view is not None:
+        columns = {id(c.leaf): c for c in column_values(tree, view.schema)}
+    yield f"{'offset':>6} {'length':>6}  {'pos':>3}  {'format':<22} field = value  (meaning)"
+    for row in display.rows(tree, context):
+        node = row.node
+        depth = row.path.count(".") + row.path.count("[")
+        if node.is_message:
+            yield f"{node.start - tree.start:>6} {node.length:>6}  {'':>3}  {'':<22} {'  ' * depth}{visible(node.name)}"
+            continue
+        column = columns.get(id(node))
+        text = column.text(context) if column is not None else row.text
+        name = f"[{node.index}]" if node.index >= 0 else node.name
+        if column is not None and column.column is not None:
+            name = f"{name} ({visible(column.column.name, 60)})"
+        where = f"{node.start - tree.start:>6} {node.length:>6}" if not node.absent else " " * 13
+        position = str(node.position or "")
+        line = f"{where}  {position:>3}  {node.format:<22} {'  ' * depth}{name} = {text}"
+        if node.meaning:
+            line += f"  ({node.meaning})"
+        if node.reason:
+            line += f"  [{node.reason}]"
+        if node.finding is not None:
+            line += f"  !! {visible(node.finding.text)}"
+        yield line
+
+
+def closing_words(capture: Capture) -> Iterator[str]:
+    """What goes to standard error at the end: findings of files and connections, and their count."""
+    index = capture.index
+    for each in index.file_findings:
+        yield f"{each.severity.name.lower()}: {visible(each.text)}"
+    for info in index.connections.values():
+        for each in info.found:
+            yield f"{each.severity.name.lower()}: connection {info.number}: {visible(each.text)}"
+    severities = index.rows.column("severity")
+    bad = int((severities > 0).sum())
+    if not len(index) and index.complete:
+        facts = capture.counted()
+        ports = ", ".join(map(str, sorted(facts.get("ports", {}))[:20])) or "none"
+        yield (
+            f"no PostgreSQL in it: {facts.get('packets', 0)} packets, "
+            f"{facts['connections']} TCP connections, ports {ports}; "
+            "if a server's port is among them, name it with --port N"
+        )
+    elif bad:
+        worst = int(severities.max())
+        names = {1: "note", 2: "warning", 3: "error"}
+        yield f"{bad} messages with findings, the worst of severity {names[worst]}"
+
+
+def pager_width() -> int:
+    """Columns of the terminal, 80 where there is none."""
+    return shutil.get_terminal_size((80, os.get_terminal_size().lines if False else 24)).columns

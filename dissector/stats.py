@@ -1,0 +1,121 @@
+"""What a capture holds, counted from the index alone: nothing is opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import IO, Any
+
+import numpy as np
+import orjson
+
+from .findings import Severity
+from .rows import DIRECTIONS
+from .text import visible
+from .times import iso_time
+from .view import Capture
+
+
+def statistics(capture: Capture) -> dict[str, Any]:
+    """Counts by name: files, packets, connections, messages and bytes by kind, direction and relation,
+    the time span, findings by severity."""
+    index = capture.index
+    rows, tables = index.rows, index.tables
+    paths, lengths = rows.column("path"), rows.column("length").astype(np.int64)
+    directions, times = rows.column("direction"), rows.column("time")
+    kinds = [
+        {"message": list(tables.paths[i]), **counted}
+        for i, counted in _by(paths, lengths, len(tables.paths))
+    ]
+    sides = [{"direction": DIRECTIONS[i], **counted} for i, counted in _by(directions, lengths, 2)]
+    span = {}
+    if len(times):
+        first, last = int(times.min()), int(times.max())
+        span = {"first": iso_time(first, 9), "last": iso_time(last, 9), "nanoseconds": last - first}
+    return {
+        "files": [
+            {"name": s.label, "kind": s.kind, "compression": s.compression, "bytes": s.size}
+            for s in capture.files.sources
+        ],
+        "packets": index.facts.get("packets", 0),
+        "tcp_segments": index.facts.get("segments", 0),
+        "connections": len(index.connections),
+        "postgresql_connections": sum(1 for c in index.connections.values() if c.postgres),
+        "messages": len(rows),
+        "bytes": int(lengths.sum()),
+        "time": span,
+        "kinds": sorted(kinds, key=lambda k: (-k["messages"], k["message"])),
+        "directions": sides,
+        "relations": _relations(capture),
+        "findings": _findings(capture),
+    }
+
+
+def _by(keys: np.ndarray, lengths: np.ndarray, size: int) -> Iterator[tuple[int, dict[str, int]]]:
+    counts = np.bincount(keys, minlength=size)
+    sums = np.bincount(keys, weights=lengths, minlength=size)
+    for i in np.flatnonzero(counts).tolist():
+        yield i, {"messages": int(counts[i]), "bytes": int(sums[i])}
+
+
+def _relations(capture: Capture) -> list[dict[str, Any]]:
+    """Messages and bytes by relation name; a Truncate counts for each relation of its list."""
+    rows, schemas = capture.index.rows, capture.index.tables.schemas
+    totals: dict[str, list[int]] = {}
+    lengths = rows.column("length").astype(np.int64)
+    for i, counted in _by(rows.column("relation"), lengths, len(schemas)):
+        schema = schemas[i]
+        members = [schemas[n] for n in schema.members] if schema.kind == "relations" else [schema]
+        for name in {m.full_name for m in members if m.kind == "relation"}:
+            total = totals.setdefault(name, [0, 0])
+            total[0] += counted["messages"]
+            total[1] += counted["bytes"]
+    ordered = sorted(totals.items(), key=lambda item: (-item[1][0], item[0]))
+    return [{"relation": name, "messages": n, "bytes": size} for name, (n, size) in ordered]
+
+
+def _findings(capture: Capture) -> dict[str, int]:
+    """Messages by their worst severity, and the files' and connections' own findings."""
+    counts = np.bincount(capture.index.rows.column("severity"), minlength=4)
+    named = {s.name.lower(): int(counts[s]) for s in Severity}
+    others = [f for c in capture.index.connections.values() for f in c.found]
+    for each in [*capture.index.file_findings, *others]:
+        named[each.severity.name.lower()] += 1
+    return named
+
+
+def write_stats(capture: Capture, out: IO[str], as_json: bool) -> None:
+    """Print the statistics of `capture` for people, or as one JSON object."""
+    capture.read()
+    found = statistics(capture)
+    if as_json:
+        out.write(orjson.dumps(found).decode() + "\n")
+        return
+    out.writelines(line + "\n" for line in _lines(found))
+
+
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    for file in found["files"]:
+        packed = f", {file['compression']}" if file["compression"] else ""
+        yield f"file         {file['name']}  ({file['kind']}{packed}, {file['bytes']:,} bytes)"
+    yield f"packets      {found['packets']:,}  ({found['tcp_segments']:,} TCP segments)"
+    yield (
+        f"connections  {found['connections']:,}  ({found['postgresql_connections']:,} PostgreSQL)"
+    )
+    yield f"messages     {found['messages']:,}  ({found['bytes']:,} bytes)"
+    if found["time"]:
+        yield f"time         {found['time']['first']} to {found['time']['last']}"
+    severities = ", ".join(f"{n:,} {name}" for name, n in found["findings"].items())
+    yield f"findings     {severities}"
+    for title, key, name in (
+        ("message", "kinds", "message"),
+        ("direction", "directions", "direction"),
+        ("relation", "relations", "relation"),
+    ):
+        if not found[key]:
+            continue
+        yield ""
+        yield f"{'messages':>12} {'bytes':>15}  {title}"
+        for entry in found[key]:
+            label = entry[name]
+            shown = " > ".join(label) if isinstance(label, list) else label
+            yield f"{entry['messages']:>12,} {entry['bytes']:>15,}  {visible(shown)}"

@@ -1,0 +1,128 @@
+"""One line that tells what a message says, for lists."""
+
+from __future__ import annotations
+
+from . import display
+from .columns import column_values
+from .display import Context
+from .node import Node
+from .spec import Field, Message
+from .view import MessageView
+
+WIDTH = 160
+"""Characters of a summary; a value takes at most VALUE of them."""
+
+VALUE = 40
+
+_ROWS = ("Insert", "Update", "Delete", "DataRow", "Bind")
+
+
+def summary(view: MessageView, show_secrets: bool = False) -> str:
+    """The summary of an opened message: safe for a terminal, one line."""
+    context = view.context(show_secrets, VALUE)
+    inner = view.innermost
+    name = inner.declaration.name if isinstance(inner.declaration, Message) else ""
+    special = _SPECIAL.get(name)
+    if name in _ROWS:
+        text = _row(view, name, context)
+    elif special is not None:
+        text = special(inner, context)
+    else:
+        text = " ".join(_named(inner, context))
+    notes = [f.text for f in view.found]
+    if notes:
+        text = f"{text} [{display.visible(notes[0])}]" if text else display.visible(notes[0])
+    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+
+
+def _named(inner: Node, context: Context) -> list[str]:
+    """``name=value`` for the fields that say something: no tags, lengths or zero flags."""
+    found = []
+    for child in inner.children or ():
+        declared = child.declaration
+        if child.absent or (child.name == "flags" and not child.value):
+            continue
+        if isinstance(declared, Field) and (declared.includes_self or declared.layer):
+            continue
+        if isinstance(declared, Field) and isinstance(declared.constant, str):
+            continue
+        found.append(f"{child.name}={display.display(child, context)}")
+        if len(found) == 8:
+            break
+    return found
+
+
+def _row(view: MessageView, name: str, context: Context) -> str:
+    """``public.users: id=1, name='Zoë'``; of an update the old values that were sent come first."""
+    parts: dict[str, list[str]] = {}
+    for each in column_values(view.tree, view.schema):
+        shown = parts.setdefault(each.part, [])
+        if each.state == "not sent" or len(shown) > 20:
+            continue
+        shown.append(f"{display.visible(each.name, VALUE)}={each.text(context)}")
+    if name == "DataRow" and not view.schema.columns:
+        return display.display(view.innermost, context) or f"{view.row.length} bytes"
+    changes = [", ".join(shown) or "(no columns)" for shown in parts.values()]
+    text = " → ".join(changes)
+    subject = view.schema.full_name if view.schema.kind == "relation" else ""
+    if not subject and name not in ("DataRow", "Bind"):
+        oid = view.innermost.child("relation_oid")
+        subject = f"relation {oid.value}" if oid is not None else ""
+    return f"{display.visible(subject)}: {text}" if subject else text
+
+
+def _error(inner: Node, context: Context) -> str:
+    fields = {}
+    for element in (c for child in inner.children or () for c in child.children or ()):
+        letter, value = element.child("field_type"), element.child("value")
+        if letter is not None and value is not None and isinstance(value.value, bytes):
+            fields[chr(letter.value)] = display.plain(value.value, context)
+    return " ".join(fields[k] for k in ("S", "C", "M") if k in fields)
+
+
+def _relation(inner: Node, context: Context) -> str:
+    texts = {c.name: display.display(c, context) for c in inner.children or () if not c.absent}
+    columns = next((c for c in inner.children or () if c.name == "columns"), None)
+    names = [
+        display.display(each, context)
+        for each in ((columns.children if columns is not None else None) or ())[:12]
+    ]
+    namespace = texts.get("namespace", "''").replace("''", "pg_catalog")
+    more = ", …" if columns is not None and len(columns.children or ()) > len(names) else ""
+    title = f"{namespace}.{texts.get('relation_name', '?')} (OID {texts.get('relation_oid', '?')})"
+    return f"{title.split(' (', 1)[0]} oid={_raw(inner, 'relation_oid')}: {', '.join(names)}{more}"
+
+
+def _raw(inner: Node, name: str) -> str:
+    child = inner.child(name)
+    return str(child.value) if child is not None else "?"
+
+
+def _pairs(inner: Node, context: Context) -> str:
+    found = []
+    for child in inner.children or ():
+        for element in child.children or ():
+            name, value = element.child("name"), element.child("value")
+            if name is not None and value is not None:
+                found.append(f"{display.plain(name.value or b'', context)}="
+                             f"{display.display(value, context)}")  # fmt: skip
+    return " ".join([*_named(inner, context)[:1], *found])
+
+
+def _description(inner: Node, context: Context) -> str:
+    columns = next((c for c in inner.children or () if c.name == "columns"), None)
+    names = [
+        display.plain(name.value, context)
+        for each in (columns.children if columns is not None else None) or ()
+        if (name := each.child("name")) is not None and name.value is not None
+    ]
+    return ", ".join(names[:20])
+
+
+_SPECIAL = {
+    "ErrorResponse": _error,
+    "NoticeResponse": _error,
+    "Relation": _relation,
+    "StartupMessage": _pairs,
+    "RowDescription": _description,
+}
