@@ -133,7 +133,7 @@ def hints(message: Message, number: int) -> list[dict[str, Any]]:
                     hint["array_count_pos"] = place(item.count_from, siblings)
                 found.append(hint)
             elif isinstance(item, Repeat):
-                more = (
+                more: dict[str, Any] = (
                     {"repeat_until": "zero byte"}
                     if item.until_zero
                     else {"repeat_count_pos": place(item.count, siblings)}
@@ -141,7 +141,7 @@ def hints(message: Message, number: int) -> list[dict[str, Any]]:
                 visit(item.parts, about | more)
             elif isinstance(item, Choice):
                 for place_of, option in enumerate(item.options, 1):
-                    alone = {"choice": item.name, "choice_required": item.required}
+                    alone: dict[str, Any] = {"choice": item.name, "choice_required": item.required}
                     if "repeat_count_pos" in about:  # TupleData: the tables number the alternatives
                         alone = {"alt": [place_of]}
                     visit((option,), about | alone)

@@ -306,7 +306,7 @@ def test_the_hash_changes_when_the_definition_does() -> None:
 
     assert sha("Begin", 14) != sha("Begin", 15)
     assert sha("Begin", 15) == sha("Begin", 19)
-    hashes = {one["sha256"] for one in reference.explain_json(None, 18) if one["fields"]}
+    hashes = {one.sha256 for one in reference.pages(18)}
     assert len(hashes) == len(reference.pages(18))
 
 

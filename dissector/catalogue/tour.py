@@ -33,7 +33,7 @@ TOUR: Mapping[str, Stop] = MappingProxyType(
             "logical changes.",
         ),
         "AuthenticationOk": Stop(
-            "The server believes the client, here without asking for anything more.",
+            "The server believes that the client is who it says it is, and the session begins.",
             "All authentication messages share the type byte R; the code after the length tells "
             "them apart, and 0 means done.",
         ),
@@ -170,19 +170,19 @@ TOUR: Mapping[str, Stop] = MappingProxyType(
             "announced.",
         ),
         "Insert": Stop(
-            "A row was inserted.",
+            "A row was inserted into a table that the publication covers.",
             "After the letter N comes the row: for each column a letter (t text, b binary, n "
             "NULL, u unchanged), and after t or b a length and the value. An empty text has "
             "length 0, NULL has no length at all.",
         ),
         "Update": Stop(
-            "A row was updated.",
+            "A row was updated. The new row is always sent, the old one only where it is needed.",
             "Look for K or O before the new row. K: the key itself changed, and here is the old "
             "one. O: the whole old row, for a table with replica identity full. Neither: the key "
             "in the new row finds the row.",
         ),
         "Delete": Stop(
-            "A row was deleted.",
+            "A row was deleted, and what is sent is enough to find its copy.",
             "After K only the key has values; n in the other columns means not sent, not NULL. "
             "After O it is the whole row, and n means NULL again.",
         ),
