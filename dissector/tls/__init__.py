@@ -14,7 +14,8 @@ only a key log that the user names can be refused (KeyLogError, one line).
 
 from .handshake import Facts, is_client_hello
 from .keylog import ADVICE, KeyLog, KeyLogError, load_keylog
-from .stream import Chunk, Located, TLSStream
+from .state import Chunk, Located
+from .stream import TLSStream
 
 __all__ = [
     "ADVICE",

@@ -94,6 +94,9 @@ class Framer:
             passed = min(len(data), self._skip_to - self._start)
             self._start += passed
             data = data[passed:]
+        if not self._buffer:
+            self._run(data)  # the common case copies nothing but the end
+            return
         self._buffer += data
         if len(self._buffer) >= self._need:
             self._run(bytes(self._buffer))
