@@ -31,10 +31,20 @@ class CataloguePacket(Packet):
 
     stopped: how many fields were read before the bytes went wrong; None when all were.
     frames, sender, context: of a packet from PostgresSession: the numbers of the frames that hold it
-    (from 1), "F" or "B", and the session's Context.
+    (from 1), "F" or "B", and the session's Context. findings: what the connection's state showed to be
+    wrong with it, such as missing bytes.
     """
 
-    __slots__ = ["_dialect", "_tail", "broken", "context", "frames", "sender", "stopped"]
+    __slots__ = [
+        "_dialect",
+        "_tail",
+        "broken",
+        "context",
+        "findings",
+        "frames",
+        "sender",
+        "stopped",
+    ]
 
     declared: Message | None = None
     choices: ClassVar[dict[str, list[tuple[str, str]]]] = {}
@@ -49,6 +59,7 @@ class CataloguePacket(Packet):
         self._tail = b""
         self.broken = False
         self.stopped = None
+        self.findings = ()
         self.frames = ()
         self.sender = None
         self.context = None
@@ -90,7 +101,7 @@ class CataloguePacket(Packet):
 
     def __getattr__(self, name: str) -> Any:
         # An outer layer (Ether, TCP) asks its payload for what it does not have: pkt.frames works.
-        if name in ("frames", "sender", "context", "dialect"):
+        if name in ("findings", "frames", "sender", "context", "dialect"):
             return object.__getattribute__(self, name)
         return super().__getattr__(name)
 

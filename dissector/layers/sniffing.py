@@ -114,13 +114,21 @@ class _Flow:
         self.held: list[Packet] = []
 
 
+def _addresses(tcp: Packet | None) -> Packet | None:
+    """The IP header of a segment; extension headers may stand between."""
+    while tcp is not None and not isinstance(tcp, IP | IPv6):
+        tcp = tcp.underlayer
+    return tcp
+
+
 class PostgresSession(IPSession):
     """A scapy session that yields one packet for each PostgreSQL message.
 
     The packet has the headers of the frame in which the message ended, with the sequence number of the
     message's first byte, and then the message down to the pgoutput layer. `frames` are the numbers of
     all frames that hold it, from 1 in order of arrival; `sender` is "F" or "B"; `time` is that of the
-    frame in which it ended; `context` what the session knows (`dissector.session.Context`).
+    frame in which it ended; `context` what the session knows (`dissector.session.Context`); `findings`
+    what is wrong with it, such as bytes that are missing before it.
 
     Packets that are not PostgreSQL pass unchanged; so do both sides of a connection that turns out to
     be something else. Segments without a message of their own (handshake, acknowledgements) do not.
@@ -163,8 +171,8 @@ class PostgresSession(IPSession):
     def messages(self, pkt: Packet) -> Iterator[Packet]:
         """The packets that `pkt` completes."""
         tcp = pkt.getlayer(TCP)
-        ip = tcp.underlayer if tcp is not None else None
-        if ip is None or not isinstance(ip, IP | IPv6):
+        ip = _addresses(tcp)
+        if ip is None:
             yield pkt
             return
         one, other = (ip.src, tcp.sport), (ip.dst, tcp.dport)
@@ -213,6 +221,7 @@ class PostgresSession(IPSession):
         if flow.framer is None:
             ports = (flow.ways[0].sender[1], flow.ways[1].sender[1])
             flow.framer = self._framer(self._tables, self._assumptions, flow.client, ports)
+            flow.framer.fast = False  # one message at a time
         framer = flow.framer
         while pieces or (skip and way.waiting):
             for piece in pieces:
@@ -272,6 +281,7 @@ class PostgresSession(IPSession):
         cls = UnknownMessage if message is None else CLASSES[message.name]
         one = cls(data, dialect=dialect)
         one.frames, one.sender, one.context = frames, "F" if frontend else "B", framed.context
+        one.findings = tuple(framed.found)
         one.time = EDecimal(framed.time) / SECOND
         return self._under(way, framed, one, len(data))
 
@@ -284,13 +294,13 @@ class PostgresSession(IPSession):
         tcp.remove_payload()
         tcp.seq = (way.first + framed.offset) % (1 << 32)
         del tcp.chksum
-        ip = tcp.underlayer
+        ip = _addresses(tcp)
         if isinstance(ip, IPv6):
             del ip.plen
-        else:
+        elif ip is not None:
             del ip.len, ip.chksum
             if size + 120 > LARGEST_IP:
-                ip.len = 0
+                ip.len = tcp.chksum = 0
         tcp.add_payload(one)
         pkt.time = one.time
         pkt.wirelen = None
