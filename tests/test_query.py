@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 import struct
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -648,6 +651,44 @@ def test_a_search_can_be_left() -> None:
     assert [r for step in stretch for r in step.rows.tolist()] == [4, 5]
     assert [step.total for step in stretch] == [2]
     assert [s.done for s in query.compile("Insert").search(INDEX, opening, 3, 3)] == [0]
+
+
+def test_messages_that_a_server_sent() -> None:
+    """What the server's own decoding function returned, and the recorder's count by message."""
+    folder = Path(__file__).parent.parent / "captures"
+    with gzip.open(folder / "pg18-proto1.truth.jsonl.gz", "rt") as lines:
+        sent = [bytes.fromhex(json.loads(line)["data"]) for line in lines]
+    counts = json.loads((folder / "pg18-proto1.json").read_text())["messages"]
+    names = {m.tag: m.name for m in catalogue.in_layer("pgoutput")}
+    index = Index()
+    paths = [index.tables.paths.number((*X, names[chr(data[0])])) for data in sent]
+    index.rows.extend(
+        {name: np.array(paths if name == "path" else [0] * len(sent), d) for name, d in COLUMNS}
+    )
+
+    def opening(number: int) -> View:
+        tree = annotate(wal(sent[number - 1]), "backend", Dialect(proto_version=1, copy="pgoutput"))
+        return View(Number(number), tree, (), Schema(""))
+
+    def found(text: str) -> list[int]:
+        steps = query.compile(text).search(index, opening)
+        return [place for step in steps for place in step.rows.tolist()]
+
+    for name, count in counts.items():
+        assert len(found(name)) == count
+    oids = {data[1:5] for data in sent if data[:1] == b"I"}
+    assert len(oids) > 3
+    for oid in oids:
+        wanted = [i for i, data in enumerate(sent) if data[:1] == b"I" and data[1:5] == oid]
+        assert found(f"insert.relation_oid == {int.from_bytes(oid)}") == wanted
+    begins = [(i, data) for i, data in enumerate(sent) if data[:1] == b"B"]
+    middle = struct.unpack(">QqI", begins[len(begins) // 2][1][1:])
+    lsn = f"{middle[0] >> 32:X}/{middle[0] & 0xFFFFFFFF:X}"
+    later = [i for i, data in begins if struct.unpack(">Q", data[1:9])[0] > middle[0]]
+    assert later and found(f"final_lsn > {lsn}") == later
+    assert found(f"Begin.xid == {middle[2]}") == [begins[len(begins) // 2][0]]
+    keys = [i for i, data in enumerate(sent) if data[:1] in b"UD" and data[5:6] == b"K"]
+    assert keys and found("key_tag") == keys
 
 
 # --- every name ------------------------------------------------------------------------------------
