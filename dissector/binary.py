@@ -116,6 +116,15 @@ def _char(given: _Input) -> Result:
     return text, text
 
 
+def _as_single(number: float) -> float:
+    """`number` rounded to what four bytes can hold."""
+    try:
+        rounded: float = struct.unpack(">f", struct.pack(">f", number))[0]
+    except OverflowError:
+        return math.inf
+    return rounded
+
+
 def _shortest(number: float, single: bool) -> str:
     """The fewest digits that read back as the same float, as PostgreSQL 12 and later print them."""
     if math.isnan(number):
@@ -126,7 +135,7 @@ def _shortest(number: float, single: bool) -> str:
     if single:
         for precision in range(1, 10):
             digits = f"{number:.{precision}g}"
-            if struct.pack(">f", float(digits)) == struct.pack(">f", number):
+            if _as_single(float(digits)) == number:
                 break
     sign, numbers, exponent = Decimal(digits).as_tuple()
     assert isinstance(exponent, int)
@@ -289,9 +298,9 @@ def _take(raw: bytes, at: int) -> tuple[bytes | None, int]:
     return raw[at : at + size], at + size
 
 
-_QUOTE_ARRAY = re.compile(r'[\s"\\{},]')
-_QUOTE_RECORD = re.compile(r'[\s"\\(),]')
-_QUOTE_RANGE = re.compile(r'[\s"\\()\[\],]')
+_QUOTE_ARRAY = re.compile(r'[ \t\n\r\v\f"\\{}]')
+_QUOTE_RECORD = re.compile(r'[ \t\n\r\v\f"\\(),]')
+_QUOTE_RANGE = re.compile(r'[ \t\n\r\v\f"\\()\[\],]')
 
 
 def _in_array(text: str, delimiter: str) -> str:
