@@ -161,7 +161,9 @@ SASL_INITIAL_RESPONSE = message(
     "F",
     "Answers AuthenticationSASL: chooses a mechanism and begins its exchange.",
     Field(
-        "mechanism", STRING, "Name of the mechanism that the client chose, ended by a zero byte."
+        "mechanism",
+        STRING,
+        "The mechanism that the client picked from the server's list, ended by a zero byte.",
     ),
     Field(
         "response_length",

@@ -164,7 +164,7 @@ PARAMETER_DESCRIPTION = message(
     ),
     Repeat(
         "parameters",
-        (Field("type_oid", OID_PLAIN, "OID (unsigned) of the parameter's data type."),),
+        (Field("type_oid", OID_PLAIN, "The parameter's data type, by its OID (unsigned)."),),
         count="parameter_count",
     ),
 )
@@ -213,7 +213,7 @@ ROW_DESCRIPTION = message(
     Repeat(
         "columns",
         (
-            Field("name", STRING, "Name of the column, ended by a zero byte."),
+            Field("name", STRING, "The column's name, ended by a zero byte."),
             Field(
                 "table_oid",
                 OID_PLAIN,
@@ -227,7 +227,7 @@ ROW_DESCRIPTION = message(
                 "from none.",
                 values={0: "no table column"},
             ),
-            Field("type_oid", OID_PLAIN, "OID (unsigned) of the column's data type."),
+            Field("type_oid", OID_PLAIN, "The column's data type, by its OID (unsigned)."),
             Field(
                 "type_size",
                 INT16,

@@ -107,7 +107,7 @@ FUNCTION_CALL = message(
     "F",
     "F",
     "Calls a function by its OID, outside SQL.",
-    Field("function_oid", OID_PLAIN, "OID (unsigned) of the function to call."),
+    Field("function_oid", OID_PLAIN, "The function to call, by its OID (unsigned)."),
     Field(
         "argument_format_count",
         COUNT16,
@@ -147,7 +147,7 @@ PARSE = message(
             Field(
                 "type_oid",
                 OID_PLAIN,
-                "OID (unsigned) of the parameter's data type; 0 leaves it to the server.",
+                "The parameter's data type, by its OID (unsigned); 0 leaves it to the server.",
                 values={0: "left to the server"},
             ),
         ),

@@ -91,7 +91,9 @@ ORIGIN = message(
     "Tells that the transaction was itself replicated from another server, and where it began "
     "there.",
     Field(
-        "origin_lsn", LSN, "LSN of the commit on the server where the transaction was first made."
+        "origin_lsn",
+        LSN,
+        "LSN, on the server that first made the transaction, of its commit there.",
     ),
     Field(
         "name",

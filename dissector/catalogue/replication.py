@@ -70,7 +70,7 @@ WAL_DATA = _message(
     Field(
         "end_lsn",
         LSN_PLAIN,
-        "LSN of the end of the WAL on the server when it sent the message.",
+        "LSN up to which the server's WAL reached when it sent the message.",
         note="In logical replication servers send the start LSN here again.",
     ),
     SEND_TIME,
@@ -92,7 +92,7 @@ KEEPALIVE = _message(
     Field(
         "end_lsn",
         LSN_PLAIN,
-        "LSN of the end of the WAL on the server.",
+        "LSN up to which the server's WAL reaches.",
         note="It runs ahead of the end LSN in the data messages.",
     ),
     SEND_TIME,
@@ -200,7 +200,7 @@ NEW_ARCHIVE = _message(
     "n",
     "B",
     "Begins an archive of a base backup; the data messages after it belong to it.",
-    Field("archive_name", STRING, "File name of the archive, ended by a zero byte."),
+    Field("archive_name", STRING, "What the archive's file is called, ended by a zero byte."),
     Field(
         "tablespace_path",
         STRING,

@@ -86,7 +86,11 @@ RELATION = message(
         STRING,
         "Schema of the table, ended by a zero byte; an empty string stands for pg_catalog.",
     ),
-    Field("relation_name", STRING, "Name of the table without its schema, ended by a zero byte."),
+    Field(
+        "relation_name",
+        STRING,
+        "The table's own name, without its schema, ended by a zero byte.",
+    ),
     Field(
         "replica_identity",
         INT8_LETTER,
@@ -121,8 +125,8 @@ RELATION = message(
                     "primary key."
                 ),
             ),
-            Field("name", STRING, "Name of the column, ended by a zero byte."),
-            Field("type_oid", OID, "OID (unsigned) of the column's data type."),
+            Field("name", STRING, "The column's name, ended by a zero byte."),
+            Field("type_oid", OID, "The column's data type, by its OID (unsigned)."),
             Field(
                 "type_modifier",
                 INT32,
@@ -155,7 +159,7 @@ TYPE = message(
         STRING,
         "Schema of the data type, ended by a zero byte; an empty string stands for pg_catalog.",
     ),
-    Field("name", STRING, "Name of the data type without its schema, ended by a zero byte."),
+    Field("name", STRING, "The data type's own name, without its schema, ended by a zero byte."),
 )
 
 NEW_TUPLE = Field("new", TUPLE, "The row as it is after the change.")

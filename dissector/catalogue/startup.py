@@ -170,7 +170,7 @@ NEGOTIATE_PROTOCOL_VERSION = message(
     Field(
         "protocol_version",
         VERSION32,
-        "Newest minor protocol version that the server supports for the major version asked for.",
+        "The protocol version up to which the server understands the major version asked for.",
         values=PROTOCOLS,
         note="Servers send the whole version number, major in the high 16 bits: 0x00030002 is 3.2.",
     ),
