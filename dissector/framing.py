@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from struct import unpack_from
 from typing import Any
 
@@ -452,7 +453,7 @@ class Framer:
         lane = self.session.lane(DIRECTIONS[self._direction(side)])
         starts, stop = walk(side.buffer, side.at, BLOCK)
         tag = LANE_TAGS.get(lane)
-        for start, end in zip(starts, [*starts[1:], stop], strict=True):
+        for start, end in pairwise([*starts, stop]):
             if tag is None or side.buffer[start] != ord(tag):
                 return side.place(side.base + end)[0]
         return None

@@ -282,7 +282,11 @@ class Index:
                 & (rows.column("offset") <= about.offset)
             )
             last = int(mine[-1]) if len(mine) else -1
-            end = int(rows.column("offset")[last]) + int(rows.column("length")[last]) if len(mine) else 0
+            end = (
+                int(rows.column("offset")[last]) + int(rows.column("length")[last])
+                if len(mine)
+                else 0
+            )
             if about.offset < end:
                 self.found.setdefault(last + 1, []).append(about.finding)
                 severity = rows.column("severity")

@@ -94,9 +94,11 @@ def json_text(text: str) -> str:
     except UnicodeEncodeError:
         return re.sub(
             "[\ud800-\udfff]",
-            lambda m: f"\\x{ord(m.group()) - 0xDC00:02x}"
-            if 0xDC80 <= ord(m.group()) <= 0xDCFF
-            else f"\\u{ord(m.group()):04x}",
+            lambda m: (
+                f"\\x{ord(m.group()) - 0xDC00:02x}"
+                if 0xDC80 <= ord(m.group()) <= 0xDCFF
+                else f"\\u{ord(m.group()):04x}"
+            ),
             text,
         )
     return text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from typing import IO
@@ -51,9 +50,7 @@ def _aligned(cells: tuple[str, ...], width: int) -> str:
     number, time, stream, path, lsn, xid, relation, text = cells
     short = path.split(".")[-1]
     clock = time[11:-1] if width < 140 else time
-    line = (
-        f"{number:>7} {clock} {stream:>4} {short:<18.18} {lsn:<12} {xid:<8} {relation:<20.20} {text}"
-    )
+    line = f"{number:>7} {clock} {stream:>4} {short:<18.18} {lsn:<12} {xid:<8} {relation:<20.20} {text}"
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
@@ -140,8 +137,3 @@ def closing_words(capture: Capture) -> Iterator[str]:
         worst = int(severities.max())
         names = {1: "note", 2: "warning", 3: "error"}
         yield f"{bad} messages with findings, the worst of severity {names[worst]}"
-
-
-def pager_width() -> int:
-    """Columns of the terminal, 80 where there is none."""
-    return shutil.get_terminal_size((80, os.get_terminal_size().lines if False else 24)).columns

@@ -1,0 +1,57 @@
+"""Messages in formats for other programs: NDJSON, CSV, Parquet, SQL, and slices of the capture."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from .errors import UsageProblem, UserError
+from .records import dumps, record
+from .selection import selected
+from .view import Capture
+
+
+def write_export(
+    capture: Capture, form: str, output: str | None, expression: str | None, *,
+    fields: bool = False, payload: bool = False,
+) -> None:  # fmt: skip
+    """Export the messages that match `expression` to the file `output` or standard output.
+
+    Raises UsageProblem for a format that is not built or cannot go where it is asked to.
+    """
+    if (fields or payload) and form != "ndjson":
+        raise UsageProblem("--fields and --payload go with --format ndjson")
+    writer = _WRITERS.get(form)
+    if writer is None:
+        built = ", ".join(_WRITERS)
+        raise UsageProblem(f"--format {form} is not built yet; there are: {built}")
+    with _opened(output) as out:
+        writer(capture, out, expression, fields, payload)
+
+
+@contextlib.contextmanager
+def _opened(output: str | None) -> Iterator[IO[bytes]]:
+    if output is None or output == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with Path(output).open("wb") as file:
+            yield file
+    except OSError as error:
+        raise UserError(f"{output}: {error.strerror}; name another file with --output") from None
+
+
+def _ndjson(
+    capture: Capture, out: IO[bytes], expression: str | None, fields: bool, payload: bool
+) -> None:
+    for view in selected(capture, expression):
+        out.write(dumps(record(capture, view, fields=fields, payload=payload)).encode() + b"\n")
+
+
+Writer = Callable[[Capture, IO[bytes], str | None, bool, bool], None]
+
+_WRITERS: dict[str, Writer] = {"ndjson": _ndjson}
