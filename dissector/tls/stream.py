@@ -133,8 +133,9 @@ class TLSStream(Opening):
             self._pend(side, Record(kind, _LOST, start, end, b""))
         elif side.epoch and self._protected(side, kind):
             side.sequence += 1
-            side.lost_to = end
-            self._out.append(Chunk(side.direction, b"", start, end, lost=True))
+            if side.hole < 0:  # else it lies inside a longer hole
+                side.lost_to = end
+                self._out.append(Chunk(side.direction, b"", start, end, lost=True))
 
     def _damaged(self, side: Side, offset: int, first: bytes) -> None:
         side.handshakes.reset()
