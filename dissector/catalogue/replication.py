@@ -65,7 +65,10 @@ WAL_DATA = _message(
         "start_lsn",
         LSN_PLAIN,
         "LSN at which the data begins.",
-        note="0 when pgoutput sends a Relation, a Type, or a Begin that an Origin follows.",
+        note=(
+            "0 when pgoutput sends a Relation, a Type, or a Begin, Begin Prepare or Stream Start "
+            "that an Origin follows."
+        ),
     ),
     Field(
         "end_lsn",
