@@ -8,6 +8,7 @@ import random
 import struct
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -633,6 +634,20 @@ def test_columns_decide_before_messages_are_opened() -> None:
     assert opened == [4, 5, 12]
     assert run("Insert or xid == 780") == [4, 8, 9]
     assert opened == []
+
+
+def test_numbers_of_a_capture() -> None:
+    capture = SimpleNamespace(index=INDEX, message=open_message)
+    assert list(query.matching(capture, "relation_oid == 16391 or xid == 780")) == [
+        3,
+        4,
+        5,
+        6,
+        8,
+        9,
+    ]
+    with pytest.raises(QueryError):
+        query.matching(capture, "xid ==")
 
 
 def test_a_search_can_be_left() -> None:

@@ -22,14 +22,15 @@ Names, ``and`` / ``&&``, ``or`` / ``||``, ``not`` / ``!`` and message names take
   A pattern has 0.05 s for a value; `Filter.gave_up` counts the values that took longer.
 
 `compile` gives a `Filter`: its `mask` decides by columns, vectorised; its `search` opens what columns
-cannot decide, in steps. `complete` serves a filter bar. `QueryError` points at the place.
+cannot decide, in steps; `matching` gives the numbers alone. `complete` serves a filter bar.
+`QueryError` points at the place.
 """
 
 from __future__ import annotations
 
 from .complete import Completion, complete
 from .errors import QueryError
-from .filter import Filter, Found, compile
+from .filter import Filter, Found, compile, matching
 from .protocols import IndexLike, MessageLike
 from .tuples import TupleColumn
 
@@ -43,4 +44,5 @@ __all__ = [
     "TupleColumn",
     "compile",
     "complete",
+    "matching",
 ]

@@ -14,7 +14,7 @@ from .columns import Leaf, Mask
 from .fields import Facts
 from .grammar import parse
 from .names import Names, default_names
-from .protocols import IndexLike, MessageLike
+from .protocols import CaptureLike, IndexLike, MessageLike
 from .tree import Expr, row_masks
 from .values import Pattern
 
@@ -141,3 +141,13 @@ def compile(text: str, messages: Sequence[Message] | None = None) -> Filter:
     names = default_names() if messages is None else Names(messages)
     tree, patterns = parse(text, names)
     return Filter(text, tree, names, patterns)
+
+
+def matching(capture: CaptureLike, text: str) -> Iterator[int]:
+    """Numbers (from 1) of the messages of an indexed capture that pass, ascending, as they are found.
+
+    Raises QueryError at once, not when the first number is asked for.
+    """
+    chosen = compile(text)
+    steps = chosen.search(capture.index, capture.message)
+    return (place + 1 for step in steps for place in step.rows.tolist())

@@ -65,3 +65,12 @@ class MessageLike(Protocol):
 
     @property
     def schema(self) -> Schema: ...
+
+
+class CaptureLike(Protocol):
+    """An index, and the way to open a message by its number from 1."""
+
+    @property
+    def index(self) -> IndexLike: ...
+
+    def message(self, number: int, /) -> MessageLike: ...
