@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from . import talk_login, talk_query
+from . import talk_login, talk_query, talk_wal
 from .conversation import Scenario
 
-SCENARIOS: dict[str, Scenario] = {**talk_login.SCENARIOS, **talk_query.SCENARIOS}
+SCENARIOS: dict[str, Scenario] = {
+    **talk_login.SCENARIOS,
+    **talk_query.SCENARIOS,
+    **talk_wal.SCENARIOS,
+}

@@ -1,0 +1,370 @@
+"""Conversations of a walsender: commands, physical streaming, base backups, other plug-ins."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from .conversation import Scenario, Stage
+from .servers import RecorderError, Server
+from .wire import Client, Replication, ServerError, error_fields
+
+
+def _tool(stage: Stage, name: str, *arguments: str, wait: bool = True) -> subprocess.Popen[str]:
+    """Start a PostgreSQL client program of the system's against the server, over TCP."""
+    path = shutil.which(name)
+    if not path:
+        raise RecorderError(f"{name} is not installed; install postgresql-client-15 or later")
+    command = [path, "-h", "127.0.0.1", "-p", str(stage.server.port), "-U", "postgres", *arguments]
+    env = {"PGSSLMODE": "disable", "PGGSSENCMODE": "disable", "LC_ALL": "C"}
+    process = subprocess.Popen(
+        command, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    if wait:
+        _, errors = process.communicate(timeout=60)
+        if process.returncode:
+            raise RecorderError(f"{name}: {errors}")
+    return process
+
+
+@contextlib.contextmanager
+def _running(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    try:
+        yield process
+    finally:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=10)
+        process.kill()
+
+
+def until(condition: Callable[[], bool], what: str, seconds: float = 20) -> None:
+    """Wait until a condition holds; RecorderError after some seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise RecorderError(f"{what} did not happen within {seconds:.0f} s")
+        time.sleep(0.05)
+
+
+def _small_table(stage: Stage) -> None:
+    admin = stage.server.connect()
+    admin.query("CREATE TABLE t (id integer PRIMARY KEY, word text)")
+    admin.query("CREATE PUBLICATION pub FOR TABLE t")
+    admin.close()
+
+
+def _commands(stage: Stage) -> None:
+    client = stage.raw(replication="database")
+    major = stage.server.major
+    commands = ["IDENTIFY_SYSTEM", "SHOW wal_level", "SELECT current_database()"]
+    commands += ["CREATE_REPLICATION_SLOT phys PHYSICAL RESERVE_WAL"]
+    if major >= 15:
+        commands += ["READ_REPLICATION_SLOT phys"]
+        commands += ["CREATE_REPLICATION_SLOT logi LOGICAL pgoutput (SNAPSHOT 'nothing', TWO_PHASE true)"]
+    else:
+        commands += ["CREATE_REPLICATION_SLOT logi LOGICAL pgoutput NOEXPORT_SNAPSHOT"]
+    if major >= 17:
+        commands += ["ALTER_REPLICATION_SLOT logi (FAILOVER true)"]
+    commands += ["CREATE_REPLICATION_SLOT temp TEMPORARY LOGICAL test_decoding", "NONSENSE"]
+    commands += ["DROP_REPLICATION_SLOT phys", "TIMELINE_HISTORY 1"]
+    for command in commands:
+        _command(stage, client, command)
+    options = "proto_version '1', publication_names 'pub'"
+    start = "START_REPLICATION SLOT logi LOGICAL 0/0"
+    for wrong in (
+        f"{start} (proto_version '99', publication_names 'pub')",
+        f"{start} (publication_names 'pub')",
+        "START_REPLICATION SLOT no_such_slot LOGICAL 0/0",
+    ):
+        _start_wrong(stage, client, wrong)
+    admin = stage.server.connect()
+    for number in (1, 2):
+        admin.query(f"INSERT INTO t VALUES ({number}, 'streamed')")
+        stream = Replication(client, f"{start} ({options})")
+        admin.query("CHECKPOINT")  # it logs the running transactions, which decoding waits for
+        until(lambda s=stream: any(m[2][:1] == b"C" for m in s.messages), "a Commit")  # type: ignore[misc]
+        messages = stream.finish()
+        stage.did(f"{start} ({options})", [m.hex() for _, _, m in messages], ended="by the client")
+    stream = Replication(client, f"{start} ({options})")
+    admin.query("DROP PUBLICATION pub")
+    admin.query("INSERT INTO t VALUES (3, 'publication is gone')")
+    stream.join(10)
+    stage.did(f"{start} ({options}), its publication dropped meanwhile", str(stream.error))
+    if not isinstance(stream.error, ServerError):
+        stream.finish()
+    else:
+        client.sock.settimeout(10)
+        with contextlib.suppress(ServerError):
+            client.until_ready()
+    client.close()
+    admin.close()
+
+
+def _command(stage: Stage, client: Client, command: str) -> None:
+    try:
+        results = client.query(command)
+        stage.did(command, [{"columns": r.columns, "rows": r.rows, "tag": r.tag} for r in results])
+    except ServerError as error:
+        stage.did(command, error.fields)
+
+
+def _start_wrong(stage: Stage, client: Client, command: str) -> None:
+    client.send("Q", command.encode() + b"\0")
+    both = False
+    while True:
+        tag, body = client.receive()
+        both = both or tag == "W"
+        if tag == "E":
+            stage.did(command, error_fields(body), after_copy_both_response=both)
+        if tag == "Z":
+            return
+
+
+def _fresh_segment(stage: Stage) -> None:
+    """Let little WAL stand before the capture: receivers begin at the start of a segment."""
+    _small_table(stage)
+    admin = stage.server.connect()
+    admin.query("SELECT pg_switch_wal()")
+    admin.query("CHECKPOINT")
+    admin.close()
+
+
+def _some_wal(stage: Stage) -> None:
+    admin = stage.server.connect()
+    admin.query("INSERT INTO t SELECT g, 'word ' || g FROM generate_series(1, 30) g")
+    admin.close()
+
+
+def _physical(stage: Stage) -> None:
+    client = stage.raw(replication="true")
+    got = client.query("IDENTIFY_SYSTEM")[-1].rows
+    stage.did("IDENTIFY_SYSTEM", got)
+    start = got[0][2]
+    command = f"START_REPLICATION PHYSICAL {start} TIMELINE 1"
+    stream = Replication(client, command, interval=0.3)
+    _some_wal(stage)
+    admin = stage.server.connect()
+    end = admin.value("SELECT pg_current_wal_flush_lsn()")
+    admin.close()
+    time.sleep(0.5)
+    stream.hot_standby_feedback(0, 0)
+    messages = stream.finish()
+    client.close()
+    pieces = [[s, e, len(d)] for s, e, d in messages]
+    stage.did(command, {"start": start, "end": end, "pieces": pieces})
+
+
+def _receivewal(stage: Stage) -> None:
+    folder = stage.folder / "wal"
+    folder.mkdir()
+    admin = stage.server.connect()
+    start = admin.value("SELECT pg_current_wal_lsn()")
+    process = _tool(
+        stage, "pg_receivewal", "-D", str(folder), "-v", "-s", "1", "--synchronous",
+        "--slot", "rw", "--if-not-exists", "--create-slot",
+    )  # fmt: skip
+    stage.did("pg_receivewal --create-slot --slot rw")
+    with _running(_tool(
+        stage, "pg_receivewal", "-D", str(folder), "-v", "-s", "1", "--synchronous", "--slot", "rw",
+        wait=False,
+    )):  # fmt: skip
+        query = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
+        until(lambda: admin.value(query) == "1", "streaming to pg_receivewal")
+        _some_wal(stage)
+        end = admin.value("SELECT pg_current_wal_lsn()")
+        query = f"SELECT flush_lsn >= '{end}' FROM pg_stat_replication"
+        until(lambda: admin.value(query) == "t", "pg_receivewal's flush")
+    stage.did("pg_receivewal --slot rw", {"wal_before": start, "wal_after": end})
+    admin.close()
+    del process
+
+
+def _standby(stage: Stage) -> None:
+    """A hot standby made of the stopped primary's files, streaming with feedback."""
+    primary = stage.server
+    primary.stop()
+    folder = stage.folder / "standby"
+    folder.mkdir()
+    stage.folder.chmod(0o755)
+    standby = Server(str(primary.major), stage.cache, folder)
+    shutil.copytree(primary.data, standby.data, symlinks=True)
+    (standby.data / "standby.signal").touch()
+    conninfo = (
+        f"host=127.0.0.1 port={primary.port} user=postgres application_name=standby "
+        "sslmode=disable gssencmode=disable"
+    )
+    standby.configure({
+        "primary_conninfo": conninfo, "hot_standby_feedback": "on",
+        "wal_receiver_status_interval": "1",
+    })  # fmt: skip
+    standby.own(standby.data, 0o700)
+    primary.start()
+    admin = primary.connect()
+    try:
+        standby.start()
+        streaming = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
+        until(lambda: admin.value(streaming) == "1", "streaming to the standby")
+        _some_wal(stage)
+        reader = standby.connect()
+        reader.query("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")  # its xmin is the feedback
+        fed = "SELECT backend_xmin IS NOT NULL FROM pg_stat_replication"
+        until(lambda: admin.value(fed) == "t", "hot standby feedback")
+        end = admin.value("SELECT pg_current_wal_lsn()")
+        replayed = f"SELECT replay_lsn >= '{end}' FROM pg_stat_replication"
+        until(lambda: admin.value(replayed) == "t", "replay on the standby")
+        reader.query("COMMIT")
+        stage.did("standby replayed 30 rows", reader.value("SELECT count(*) FROM t"))
+        reader.close()
+    finally:
+        standby.stop()
+    admin.close()
+
+
+def _base_backup(stage: Stage) -> None:
+    target = stage.folder / "backup"
+    arguments = ["-D", str(target), "-X", "none", "-c", "fast", "-l", "captured", "--no-slot"]
+    arguments += ["-F", "t", "-P"]
+    _tool(stage, "pg_basebackup", *arguments)
+    stage.did("pg_basebackup " + " ".join(arguments[2:]))
+    stage.facts["files"] = {p.name: p.stat().st_size for p in sorted(target.iterdir())}
+
+
+def _only_one_database(stage: Stage) -> None:
+    admin = stage.server.connect("template1")
+    admin.query("ALTER DATABASE template0 WITH IS_TEMPLATE false")
+    admin.query("DROP DATABASE template0")
+    admin.query("DROP DATABASE postgres")
+    admin.close()
+
+
+def _receive_backup(client: Client, command: str, stage: Stage) -> bytes:
+    """Run BASE_BACKUP of 15 or later; note the archives' names and sizes, return the manifest."""
+    client.send("Q", command.encode() + b"\0")
+    results, archives, manifest = [], [], bytearray()
+    inside = b""
+    while True:
+        tag, body = client.receive()
+        if tag == "E":
+            raise ServerError({"M": body.decode(errors="replace")}, command)
+        if tag == "D":
+            results.append(client._row(body))
+        elif tag == "d" and body[:1] == b"n":
+            name, where = body[1:].split(b"\0")[:2]
+            archives.append([name.decode(), where.decode(), 0])
+            inside = b"n"
+        elif tag == "d" and body[:1] == b"m":
+            inside = b"m"
+        elif tag == "d" and body[:1] == b"d" and inside == b"n":
+            archives[-1][2] = int(archives[-1][2]) + len(body) - 1
+        elif tag == "d" and body[:1] == b"d":
+            manifest += body[1:]
+        elif tag == "Z":
+            stage.did(command, {"rows": results, "archives": archives, "manifest": len(manifest)})
+            return bytes(manifest)
+
+
+def _full_for_incremental(stage: Stage) -> None:
+    _only_one_database(stage)
+    client = Client(
+        str(stage.server.folder), stage.server.port, {"user": "postgres", "replication": "true"}
+    )
+    command = "BASE_BACKUP (LABEL 'full', CHECKPOINT 'fast', MANIFEST 'yes', MANIFEST_CHECKSUMS 'NONE')"
+    (stage.folder / "manifest").write_bytes(_receive_backup(client, command, stage))
+    client.close()
+    admin = stage.server.connect("template1")
+    admin.query("CREATE TABLE t (id integer); INSERT INTO t VALUES (1); CHECKPOINT")
+    admin.close()
+
+
+def _incremental(stage: Stage) -> None:
+    client = stage.raw(replication="true")
+    client.send("Q", b"UPLOAD_MANIFEST\0")
+    while client.receive()[0] != "G":
+        pass
+    manifest = (stage.folder / "manifest").read_bytes()
+    for at in range(0, len(manifest), 16384):
+        client.send("d", manifest[at : at + 16384])
+    client.send("c")
+    client.until_ready("UPLOAD_MANIFEST")
+    stage.did("UPLOAD_MANIFEST", len(manifest))
+    _receive_backup(
+        client, "BASE_BACKUP (LABEL 'incremental', PROGRESS, CHECKPOINT 'fast', INCREMENTAL, "
+        "MANIFEST 'yes', MANIFEST_CHECKSUMS 'NONE', COMPRESSION 'gzip', COMPRESSION_DETAIL 'level=9')", stage
+    )  # fmt: skip
+    client.close()
+
+
+def _test_decoding(stage: Stage) -> None:
+    admin = stage.server.connect()
+    common = ("-d", "postgres", "--slot", "td")
+    _tool(stage, "pg_recvlogical", *common, "--create-slot", "-P", "test_decoding")
+    stage.did("pg_recvlogical --create-slot -P test_decoding")
+    admin.query("SELECT pg_create_logical_replication_slot('truth', 'test_decoding')")
+    admin.query("INSERT INTO t VALUES (1, 'für'), (2, NULL)")
+    admin.query("UPDATE t SET word = 'it''s' WHERE id = 2")
+    admin.query("BEGIN; DELETE FROM t WHERE id = 1; TRUNCATE t; COMMIT")
+    end = admin.value("SELECT pg_current_wal_lsn()")
+    output = stage.folder / "decoded"
+    _tool(
+        stage, "pg_recvlogical", *common, "--start", "-f", str(output), "--endpos", end,
+        "-o", "include-xids=1", "-o", "skip-empty-xacts=1",
+    )  # fmt: skip
+    stage.did("pg_recvlogical --start -o include-xids=1 -o skip-empty-xacts=1")
+    rows = admin.rows(
+        "SELECT lsn, xid, data FROM pg_logical_slot_peek_changes('truth', NULL, NULL, "
+        "'include-xids', '1', 'skip-empty-xacts', '1')"
+    )
+    if [r[2] for r in rows] != output.read_text().splitlines():
+        raise RecorderError("pg_recvlogical and the server's own list differ")
+    stage.facts["rows"] = [list(r) for r in rows]
+    admin.close()
+
+
+def _summarize(server: Server) -> None:
+    server.configure({"summarize_wal": "on"})
+
+
+SMALL_WAL = {"full_page_writes": "off", "wal_level": "replica"}
+
+SCENARIOS = {
+    "walsender-commands": Scenario(
+        "replication commands, refused START_REPLICATION, three streams on one connection",
+        "18", _commands, _small_table,
+    ),
+    "walsender-commands-10": Scenario(
+        "replication commands as 10 knows them", "10", _commands, _small_table,
+    ),
+    "physical": Scenario(
+        "physical streaming to a raw client, with hot standby feedback", "17", _physical,
+        _fresh_segment, settings=SMALL_WAL,
+    ),
+    "receivewal": Scenario(
+        "physical streaming to pg_receivewal with a slot", "15", _receivewal, _fresh_segment,
+        settings=SMALL_WAL,
+    ),
+    "standby": Scenario(
+        "physical streaming to a hot standby that sends feedback; it is stopped at the end",
+        "16", _standby, _fresh_segment, settings=SMALL_WAL,
+    ),
+    "base-backup-15": Scenario(
+        "BASE_BACKUP by pg_basebackup, typed CopyData; the capture is cut after some 250 kB",
+        "15", _base_backup, _only_one_database, cut=250_000,
+    ),
+    "base-backup-14": Scenario(
+        "BASE_BACKUP by pg_basebackup, raw tar in CopyData; the capture is cut after some 150 kB",
+        "14", _base_backup, _only_one_database, cut=150_000,
+    ),
+    "base-backup-incremental": Scenario(
+        "UPLOAD_MANIFEST and an incremental BASE_BACKUP (gzip), complete, with manifest and progress",
+        "18", _incremental, _full_for_incremental, prepare=_summarize,
+    ),
+    "test-decoding": Scenario(
+        "logical streaming with the plug-in test_decoding to pg_recvlogical", "15", _test_decoding,
+        _small_table,
+    ),
+}  # fmt: skip
