@@ -229,7 +229,8 @@ def _oid(name: str, value: int, context: Context) -> str | None:
     if name == "relation_oid":
         return context.relations.get(value)
     if name.endswith("type_oid") and value:
-        return type_name(value, -1, context.types)
+        name = type_name(value, -1, context.types)
+        return None if name == f"type {value}" else name
     return None
 
 
