@@ -224,7 +224,7 @@ def main(args: list[str] | None = None) -> NoReturn:
         problem.show()
         code = problem.exit_code
     except UsageProblem as problem:
-        click.echo(f"pgdissect: {problem}", err=True)
+        click.echo(f"pgdissect: {problem.render()}", err=True)
         code = 2
     except UserError as problem:
         click.echo(f"pgdissect: {problem}", err=True)

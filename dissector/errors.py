@@ -11,5 +11,9 @@ class CaptureError(UserError):
     """A capture file could not be opened or is not a capture."""
 
 
-class UsageProblem(Exception):
+class UsageProblem(Exception):  # noqa: N818
     """The command cannot be carried out as asked: exit code 2. The text says what to write."""
+
+    def render(self) -> str:
+        """The text for standard error; some problems point at a place and take more lines."""
+        return str(self)

@@ -203,7 +203,7 @@ class Framer:
                     yield block
                 else:
                     yield from self._one(side)
-            for side in self.sides:
+            for side in self.sides:  # type: ignore[assignment]
                 if side.hole is not None:
                     progress |= self._over_hole(side)
                 if not self._whole(side) and side.take():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .capture import CaptureFiles, Chunk, Connection, End, Pieces, Streams
+from .capture import CaptureFiles, Chunk, End, Pieces, StreamFinding, Streams
 from .findings import Finding
 from .framing import Block, Framed, Framer
 from .rows import BACKEND, COLUMNS, FRONTEND, Columns, Rows, empty_columns

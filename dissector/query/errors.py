@@ -6,13 +6,14 @@ import difflib
 import unicodedata
 from collections.abc import Iterable
 
+from dissector.errors import UsageProblem
 from dissector.text import visible
 
 _WINDOW = 60
 """Characters of the filter shown on each side of the place: a line fits on a terminal."""
 
 
-class QueryError(ValueError):
+class QueryError(UsageProblem, ValueError):
     """A filter that cannot be understood.
 
     text: the whole filter. position: index of the first character of the part that is wrong, in
