@@ -11,6 +11,9 @@ from dissector.reference.comparison import Change, Comparison
 from dissector.reference.pages import DIRECTIONS, ENCLOSED, Page, Row, page, pages
 from dissector.spec import FIRST_RELEASE, LAST_RELEASE
 
+MOST_EXAMPLES = 8
+"""Captures that a page names; the JSON form names all."""
+
 _LAYER_NAMES = {
     "frontend": "frontend message",
     "backend": "backend message",
@@ -62,7 +65,9 @@ def page_text(shown: Page, width: int = 100) -> str:
             lines += _wrapped(how_text, width, "  ", "    ")
     if shown.captures:
         lines += ["", "Examples in captures/", ""]
-        lines += _wrapped(", ".join(shown.captures), width, "  ")
+        more = len(shown.captures) - MOST_EXAMPLES
+        named = ", ".join(shown.captures[:MOST_EXAMPLES])
+        lines += _wrapped(f"{named} and {more} more" if more > 0 else named, width, "  ")
     lines += ["", f"Source: PostgreSQL {shown.release}, {shown.manual_path}"]
     lines.append(f"sha256: {shown.sha256}")
     return "\n".join(lines) + "\n"
