@@ -57,7 +57,8 @@ from dissector.spec import Dialect
 HERE = Path(__file__).parent
 FORMATS = HERE / "golden" / "formats"
 CAPTURES = HERE.parent / "captures"
-TRUTHS = sorted(CAPTURES.glob("*.truth.jsonl.gz"))
+TRUTHS = sorted(p for p in CAPTURES.glob("*.truth.jsonl.gz") if p.stat().st_size < 16_000)
+"""The large ones are read and built in test_layers_session.py."""
 
 
 def whole(pkt: CataloguePacket) -> bool:
@@ -298,7 +299,7 @@ def truth(path: Path) -> list[tuple[bytes, Dialect]]:
 
 
 def test_there_are_captures() -> None:
-    assert len(TRUTHS) >= 10
+    assert len(TRUTHS) >= 8
 
 
 @pytest.mark.parametrize("path", TRUTHS, ids=lambda p: p.name.split(".")[0])
@@ -419,6 +420,13 @@ def test_secrets_are_not_printed() -> None:
     assert b"hunter2" in bytes(pkt)
     assert pkt.password == b"hunter2"
     assert "hunter2" not in pkt.show(dump=True) + repr(pkt)
+
+
+def test_numbers_are_shown_as_the_program_shows_them() -> None:
+    text = Begin(bytes.fromhex("420000000001e9d4500003046d92e925a700000321")).show(dump=True)
+    for line in ("final_lsn = 0/1E9D450", "2026-11-29 18:53:12.831399 UTC", "xid       = 801"):
+        assert line in text
+    assert "CASCADE | 0x80" in Truncate(bytes.fromhex("5400000001810000408a")).show(dump=True)
 
 
 def test_fields_that_packet_has_itself_end_with_an_underscore() -> None:

@@ -14,6 +14,7 @@ from scapy.fields import ConditionalField, Field, PacketListField, _PacketFieldS
 from scapy.packet import Packet
 
 from dissector.layers.showing import shown
+from dissector.spec import LAST_RELEASE
 from dissector.spec import Field as Declared
 
 _CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
@@ -49,7 +50,9 @@ class _Catalogued(Field):
     def i2repr(self, pkt: Any, x: Any) -> str:
         if isinstance(x, list | tuple):
             return repr(list(x))
-        return "None (computed)" if x is None else shown(self.decl, x, pkt)
+        if x is None:
+            return "None (computed)"
+        return shown(self.decl, x, pkt.dialect.release if pkt is not None else LAST_RELEASE)
 
 
 class NumberField(_Catalogued):

@@ -13,10 +13,12 @@ from typing import Any, ClassVar
 from scapy.packet import Packet, Raw
 
 from dissector import catalogue
+from dissector.findings import Finding
 from dissector.layers.fields import (
     NumberField,
     Unparsed,
 )
+from dissector.plan import inner_layer
 from dissector.spec import Dialect, Message
 
 ASSUMED = Dialect(copy="pgoutput")
@@ -45,6 +47,10 @@ class CataloguePacket(Packet):
         "sender",
         "stopped",
     ]
+    stopped: int | None
+    frames: tuple[int, ...]
+    findings: tuple[Finding, ...]
+    sender: str | None
 
     declared: Message | None = None
     choices: ClassVar[dict[str, list[tuple[str, str]]]] = {}
@@ -115,7 +121,7 @@ class CataloguePacket(Packet):
         while isinstance(pkt, CataloguePacket):
             for name, condition in pkt.optional.items():
                 if pkt.fields.get(name) is not None:
-                    dialect = replace(dialect, **{condition: True})
+                    dialect = replace(dialect, **{condition: True})  # type: ignore[arg-type]
             pkt = pkt.payload
         return dialect
 
@@ -205,8 +211,8 @@ class CataloguePacket(Packet):
                 self.stopped = number + 1
                 break
         # scapy's cache of the bytes cannot see a change deep inside; a build comes from the fields.
-        self.raw_packet_cache = None
-        self.explicit = 1
+        self.raw_packet_cache = None  # type: ignore[misc]
+        self.explicit = 1  # type: ignore[misc]
         return s
 
     def _bounded(self, before: bytes, rest: bytes, length: int) -> bytes:
@@ -235,10 +241,3 @@ def _unpickled(
     pkt = cls(data, dialect=dialect)
     pkt.frames, pkt.sender, pkt.time = frames, sender, time
     return pkt
-
-
-def inner_layer(outer: str, dialect: Dialect) -> str:
-    """The layer of what a CopyData or an XLogData carries; "" for bytes that are no message."""
-    if outer in ("frontend", "backend"):
-        return "replication" if dialect.copy in ("pgoutput", "plugin", "wal", "backup") else ""
-    return "pgoutput" if outer == "replication" and dialect.copy in ("", "pgoutput") else ""
