@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .conversation import Scenario, Stage
 from .servers import RecorderError, Server
-from .wire import Client, Replication, ServerError, error_fields
+from .wire import Client, Replication, ServerError, error_fields, lsn_number, lsn_text
 
 
 def _tool(stage: Stage, name: str, *arguments: str, wait: bool = True) -> subprocess.Popen[str]:
@@ -83,26 +83,39 @@ def _commands(stage: Stage) -> None:
     ):
         _start_wrong(stage, client, wrong)
     admin = stage.server.connect()
-    for number in (1, 2):
-        admin.query(f"INSERT INTO t VALUES ({number}, 'streamed')")
-        stream = Replication(client, f"{start} ({options})")
-        admin.query("CHECKPOINT")  # it logs the running transactions, which decoding waits for
-        until(lambda s=stream: any(m[2][:1] == b"C" for m in s.messages), "a Commit")  # type: ignore[misc]
-        messages = stream.finish()
-        stage.did(f"{start} ({options})", [m.hex() for _, _, m in messages], ended="by the client")
-    stream = Replication(client, f"{start} ({options})")
-    admin.query("DROP PUBLICATION pub")
-    admin.query("INSERT INTO t VALUES (3, 'publication is gone')")
+    command = f"{start} ({options})"
+    admin.query("INSERT INTO t VALUES (1, 'streamed')")
+    _stream_one(stage, client, command, "CopyDone of both sides")
+    # A server's oddity: it takes this one for ended already.
+    stream = Replication(client, command)
     stream.join(10)
-    stage.did(f"{start} ({options}), its publication dropped meanwhile", str(stream.error))
-    if not isinstance(stream.error, ServerError):
-        stream.finish()
-    else:
-        client.sock.settimeout(10)
-        with contextlib.suppress(ServerError):
-            client.until_ready()
+    stage.did(command, stream.ended_by, note="second logical stream after CopyDone: ends at once")
+    client.close()
+    client = stage.raw(replication="database")
+    admin.query("INSERT INTO t VALUES (2, 'streamed')")
+    stream = Replication(client, command)
+    admin.query("CHECKPOINT")
+    until(lambda: any(m[2][:1] == b"C" for m in stream.messages), "a Commit")
+    admin.query(f"SELECT pg_cancel_backend({client.pid})")
+    stream.join(10)
+    stage.did(command, str(stream.error), ended_by=stream.ended_by)
+    client.sock.settimeout(10)
+    client.until_ready()
+    admin.query("INSERT INTO t VALUES (3, 'streamed after an error')")
+    _stream_one(stage, client, command, "CopyDone of both sides, on the connection of the error")
     client.close()
     admin.close()
+
+
+def _stream_one(stage: Stage, client: Client, command: str, ended: str) -> None:
+    """Stream up to the first Commit, then end with CopyDone."""
+    stream = Replication(client, command)
+    admin = stage.server.connect()
+    admin.query("CHECKPOINT")  # it logs the running transactions, which decoding may wait for
+    admin.close()
+    until(lambda: any(m[2][:1] == b"C" for m in stream.messages), "a Commit")
+    messages = [data.hex() for _, _, data in stream.finish()]
+    stage.did(command, messages, ended_by=ended)
 
 
 def _command(stage: Stage, client: Client, command: str) -> None:
@@ -144,19 +157,20 @@ def _physical(stage: Stage) -> None:
     client = stage.raw(replication="true")
     got = client.query("IDENTIFY_SYSTEM")[-1].rows
     stage.did("IDENTIFY_SYSTEM", got)
-    start = got[0][2]
-    command = f"START_REPLICATION PHYSICAL {start} TIMELINE 1"
-    stream = Replication(client, command, interval=0.3)
-    _some_wal(stage)
+    start = str(got[0][2])
     admin = stage.server.connect()
-    end = admin.value("SELECT pg_current_wal_flush_lsn()")
-    admin.close()
-    time.sleep(0.5)
-    stream.hot_standby_feedback(0, 0)
-    messages = stream.finish()
+    for number in (1, 2):
+        command = f"START_REPLICATION PHYSICAL {start} TIMELINE 1"
+        stream = Replication(client, command, interval=0.3)
+        admin.query(f"INSERT INTO t SELECT g, 'w' || g FROM generate_series({number}0, {number}9) g")
+        end = admin.value("SELECT pg_current_wal_flush_lsn()")
+        until(lambda s=stream, e=end: s.last_lsn >= lsn_number(e), "the end of WAL")  # type: ignore[misc]
+        stream.hot_standby_feedback(0, 0)
+        pieces = [[lsn_text(s), lsn_text(e), len(d)] for s, e, d in stream.finish()]
+        stage.did(command, {"start": start, "end": end, "pieces": pieces})
+        start = end
     client.close()
-    pieces = [[s, e, len(d)] for s, e, d in messages]
-    stage.did(command, {"start": start, "end": end, "pieces": pieces})
+    admin.close()
 
 
 def _receivewal(stage: Stage) -> None:
@@ -333,14 +347,14 @@ SMALL_WAL = {"full_page_writes": "off", "wal_level": "replica"}
 
 SCENARIOS = {
     "walsender-commands": Scenario(
-        "replication commands, refused START_REPLICATION, three streams on one connection",
+        "replication commands, refused START_REPLICATION, streams that end by CopyDone and by an error",
         "18", _commands, _small_table,
     ),
     "walsender-commands-10": Scenario(
         "replication commands as 10 knows them", "10", _commands, _small_table,
     ),
     "physical": Scenario(
-        "physical streaming to a raw client, with hot standby feedback", "17", _physical,
+        "physical streaming to a raw client, twice on one connection, with hot standby feedback", "17", _physical,
         _fresh_segment, settings=SMALL_WAL,
     ),
     "receivewal": Scenario(

@@ -195,6 +195,7 @@ class Replication(threading.Thread):
         self.interval = interval
         self.messages: list[tuple[int, int, bytes]] = []
         self.keepalives = 0
+        self.ended_by = ""
         self.last_lsn = 0
         self.error: BaseException | None = None
         self.stopping = threading.Event()
@@ -252,8 +253,10 @@ class Replication(threading.Thread):
                 if reply and not done:
                     self.status()
             elif tag == "E":
+                self.ended_by = "ErrorResponse"
                 raise ServerError(error_fields(body))
-            elif tag == "c":
+            elif tag in "cC":
+                self.ended_by = "CopyDone" if tag == "c" else "CommandComplete"
                 self.client.sock.settimeout(60)
                 self.client.until_ready()
                 return
