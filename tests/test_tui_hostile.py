@@ -13,6 +13,7 @@ from textual.color import Color
 
 from tui import present_fields
 from tui.dialogs import message_dialog
+from tui.opened import Opened
 from tui.safety import NoControls
 
 _ESCAPE = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt\\])")
@@ -109,7 +110,7 @@ def test_a_value_of_megabytes_is_cut_before_it_is_shown():
     source = tui_fake.FakeSource([("F", tui_fake.query(b"\x1b" * 3_000_000), None, "")])
     view = source.message(1)
     node = view.tree.children[-1]
-    text = present_fields.value_text(view, node, 100)
+    text = Opened(view).text(node, 100)
     assert len(_ESCAPE.sub("x", text)) <= 101
-    told = present_fields.facts(view, node, [view.tree])
+    told = present_fields.facts(Opened(view), node, [view.tree])
     assert sum(len(fact.text) for fact in told) < 20_000

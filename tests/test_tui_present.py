@@ -8,6 +8,7 @@ from rich.cells import cell_len
 
 from tui import actions, present, present_fields
 from tui.model import chain_at, path_to
+from tui.opened import Opened
 
 
 def test_lsn_is_two_hexadecimal_halves():
@@ -106,7 +107,7 @@ def test_path_to_a_byte_leads_to_the_leaf_that_holds_it():
 def test_facts_of_a_field_tell_all_that_is_known():
     view = tui_fake.small().message(4)
     chain = chain_at(view.tree, path_to(view.tree, 33))
-    told = present_fields.facts(view, chain[-1], chain[:-1])
+    told = present_fields.facts(Opened(view), chain[-1], chain[:-1])
     lines = ["".join(t for t, _ in line) for line in present_fields.wrap_facts(told, 78)]
     assert lines[0] == "CopyData.XLogData.Insert.relation_oid"
     text = " ".join(lines)

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from dissector.annotate import annotate
+from dissector.display import Context
 from dissector.findings import Finding
 from dissector.node import Node, findings, messages
+from dissector.schemas import Schema
 from dissector.spec import Dialect
 from dissector.text import visible
 from tui.model import ListRow
@@ -42,8 +44,11 @@ class FakeView:
     row: ListRow
     data: bytes
     tree: Node
-    dialect: Dialect
+    schema: Schema
     found: list[Finding] = field(default_factory=list)
+
+    def context(self, show_secrets: bool = False, limit: int = 0) -> Context:
+        return Context(release=18, show_secrets=show_secrets, limit=limit)
 
 
 def xlog(payload: bytes, lsn: int = 0x1A2B3C4) -> bytes:
@@ -98,6 +103,8 @@ class FakeSource:
 
     parts: list[tuple[str, bytes, str | None, str]]
     fails: set[int] = field(default_factory=set)
+    schema: Schema = Schema("")  # noqa: RUF009 (frozen)
+    show_secrets: bool = False
 
     @property
     def count(self) -> int:
@@ -132,7 +139,7 @@ class FakeSource:
             raise OSError("the file is gone: [b]\x1b]2;x\x07")
         node = self._node(number)
         data = self.parts[number - 1][1]
-        return FakeView(self.row(number), data, node, DIALECT, findings(node))
+        return FakeView(self.row(number), data, node, self.schema, findings(node))
 
 
 def small() -> FakeSource:

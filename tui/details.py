@@ -6,7 +6,7 @@ from dissector.node import Node
 from tui import present_fields as present
 from tui.actions import bindings
 from tui.lines import LineView, Piece
-from tui.model import MessageView
+from tui.opened import Opened
 from tui.present import SEVERITY_STYLES
 
 
@@ -31,7 +31,7 @@ class Details(LineView):
     def cursor_style(self, line: int) -> str:
         return ""
 
-    def show_field(self, view: MessageView, node: Node, parents: list[Node]) -> None:
+    def show_field(self, view: Opened, node: Node, parents: list[Node]) -> None:
         """Show `node`, to which `parents` lead from the root."""
         self._show(present.facts(view, node, parents))
 

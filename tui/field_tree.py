@@ -11,7 +11,8 @@ from dissector.node import Node
 from tui import present_fields as present
 from tui.actions import bindings
 from tui.lines import LineView, Piece
-from tui.model import MessageView, Path, keyed_children, worst_below
+from tui.model import Path, keyed_children, worst_below
+from tui.opened import Opened
 from tui.present import SEVERITY_STYLES
 
 WIDE = 200
@@ -69,7 +70,7 @@ class FieldTree(LineView):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._view: MessageView | None = None
+        self._view: Opened | None = None
         self._lines: list[Line] = []
         self._branch = Branch()
         self._open_all: bool | None = None
@@ -92,7 +93,7 @@ class FieldTree(LineView):
         """The path of the node under the cursor."""
         return self._path(self.cursor) if self._lines else ()
 
-    def show_message(self, view: MessageView | None) -> None:
+    def show_message(self, view: Opened | None) -> None:
         """Show another message (None: nothing), with the tree in the state it is in."""
         self._view = view
         self._worst = worst_below(view.tree) if view is not None and view.found else {}

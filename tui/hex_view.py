@@ -12,7 +12,7 @@ from dissector.node import Node
 from tui import present_fields as present
 from tui.actions import bindings
 from tui.lines import LineView, Piece
-from tui.model import MessageView
+from tui.opened import Opened
 
 
 class HexView(LineView):
@@ -54,7 +54,7 @@ class HexView(LineView):
     def line_count(self) -> int:
         return -(-len(self._data) // self._shape.per_row)
 
-    def show_message(self, view: MessageView | None) -> None:
+    def show_message(self, view: Opened | None) -> None:
         """Show the bytes of another message."""
         self._data = b"" if view is None else view.data
         self._field, self._around = (0, 0), []

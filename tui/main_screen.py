@@ -19,7 +19,8 @@ from tui.dialogs import message_dialog
 from tui.field_tree import FieldTree
 from tui.hex_view import HexView
 from tui.message_list import MessageList
-from tui.model import MessageView, Source, chain_at, path_to
+from tui.model import Source, chain_at, path_to
+from tui.opened import Opened
 
 PANES = ("list", "tree", "hex", "details")
 """The panes a user can be in, in the order of Tab."""
@@ -40,7 +41,7 @@ class MainScreen(Screen[None]):
         super().__init__()
         self._source = source
         self._about = title
-        self._view: MessageView | None = None
+        self._view: Opened | None = None
         self._list_lines = 0
 
     def compose(self) -> ComposeResult:
@@ -91,7 +92,7 @@ class MainScreen(Screen[None]):
         if self._view is not None and self._view.row.number == number:
             return
         try:
-            self._view = self._source.message(number)
+            self._view = Opened(self._source.message(number), self._source.show_secrets)
         except Exception as error:  # whatever it is: the user must not lose the place and the rest
             self._view = None
             self._cannot_open(number, error)

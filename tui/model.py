@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from dissector.display import Context
 from dissector.findings import Finding
 from dissector.node import Node
-from dissector.spec import Dialect
+from dissector.schemas import Schema
 
 Path = tuple[tuple[str, int], ...]
 """The way from the root of a message to a node: (name, how many siblings of that name precede)."""
@@ -68,10 +69,15 @@ class MessageView(Protocol):
         """The root."""
 
     @property
-    def dialect(self) -> Dialect: ...
+    def schema(self) -> Schema:
+        """The columns in force, kind "" for none."""
+
     @property
     def found(self) -> Sequence[Finding]:
         """All findings of the message, those that no node carries among them."""
+
+    def context(self, show_secrets: bool = False, limit: int = 0) -> Context:
+        """What `dissector.display` needs to know to show the nodes."""
 
 
 class Source(Protocol):
@@ -79,6 +85,10 @@ class Source(Protocol):
 
     @property
     def count(self) -> int: ...
+    @property
+    def show_secrets(self) -> bool:
+        """Whether passwords, proofs, tokens and cancel keys may be seen."""
+
     def row(self, number: int) -> ListRow: ...
     def message(self, number: int) -> MessageView: ...
 

@@ -12,11 +12,11 @@ from itertools import pairwise
 
 from rich.cells import cell_len, chop_cells
 
-from dissector.node import Node, messages, walk
-from dissector.spec import Field, Repeat
-from dissector.text import decode_text, visible
-from tui.model import MessageView
-from tui.present import SEVERITY_NAMES, SEVERITY_SIGNS, fit, lsn_text, severity_style
+from dissector.columns import ColumnValue
+from dissector.node import Node
+from dissector.text import visible
+from tui.opened import Opened
+from tui.present import SEVERITY_NAMES, SEVERITY_SIGNS, fit, severity_style
 
 Pieces = list[tuple[str, str]]
 
@@ -31,60 +31,14 @@ NARROW = 56
 """Cells below which a level of the tree is indented by one cell in place of two."""
 
 
-def value_text(view: MessageView, node: Node, limit: int) -> str:
-    """The value of a node for people, at most about `limit` characters."""
-    if node.absent:
-        return f"absent: {visible(node.reason, limit)}" if node.reason else "absent"
-    if node.index >= 0 and isinstance(node.value, str):
-        return _column(view, node, limit)
-    declared, value = node.declaration, node.value
-    if isinstance(declared, Repeat) and node.index < 0:
-        count = len(node.children or ())
-        return f"{count:,} {'item' if count == 1 else 'items'}"
-    if isinstance(declared, Field) and isinstance(value, int):
-        show = declared.kind.show
-        if show == "lsn":
-            return lsn_text(value)
-        if show == "char" and 32 < value < 127:
-            text = visible(chr(value))
-            note = declared.values.get(chr(value), "")
-            return f"'{text}'" + (f" {note}" if note else "")
-        note = declared.values.get(value, "")
-        return f"{value} {note}" if note else str(value)
-    if isinstance(value, bytes):
-        return visible(decode_text(value[: limit * 4]), limit) or "(empty)"
-    if value is not None:
-        return visible(str(value), limit)
-    if declared is None:
-        return f"{node.length:,} bytes not parsed"
-    if node.children:
-        return _parts(view, node, limit)
-    return f"{node.length:,} bytes"
-
-
-def _column(view: MessageView, node: Node, limit: int) -> str:
-    """A column of a tuple: its value, or the word for the state without one."""
-    carried = node.child("value")
-    if carried is None or not isinstance(carried.value, bytes):
-        return {"null": "NULL"}.get(str(node.value), str(node.value))
-    return value_text(view, carried, limit)
-
-
-def _parts(view: MessageView, node: Node, limit: int) -> str:
-    """What a closed element holds, in one line: the values of its first leaves."""
+def node_name(opened: Opened, node: Node) -> str:
+    """The name of a node in the tree; an element has its number and its column's name."""
     if node.index < 0:
-        return f"{node.length:,} bytes"
-    values = []
-    for child in (node.children or ())[:6]:
-        if not child.absent and child.children is None:
-            values.append(value_text(view, child, max(8, limit // 3)))
-    return ", ".join(values)
-
-
-def node_name(node: Node) -> str:
-    """The name of a node in the tree."""
-    name = visible(node.name, 80)
-    return f"{name}[{node.index}]" if node.index >= 0 else name
+        return visible(node.name, 80)
+    column = opened.column(node)
+    if column is None or column.column is None:
+        return f"{visible(node.name, 80)}[{node.index}]"
+    return f"[{node.index}] {visible(column.name, 80)}"
 
 
 def _indent(depth: int, width: int) -> int:
@@ -97,14 +51,14 @@ def is_marker(depth: int, width: int, x: int) -> bool:
 
 
 def tree_pieces(
-    view: MessageView, node: Node, depth: int, opened: bool, severity: int, width: int
+    message: Opened, node: Node, depth: int, opened: bool, severity: int, width: int
 ) -> Pieces:
     """One line of the tree: sign, name, value.
 
     severity: of the worst finding of the node and what is below it, shown as a sign."""
     marker = ("▼ " if opened else "▶ ") if node.children else "  "
     indent = _indent(depth, width)
-    name = node_name(node)
+    name = node_name(message, node)
     # Values stand in a column; a long name deep down may push its value out of it.
     room = min(34, width * 9 // 20) - indent - 2
     room = max(room, min(cell_len(name), width - indent - 14), 6)
@@ -113,7 +67,9 @@ def tree_pieces(
     pieces.append((fit(name, room) + " ", style))
     if severity:
         pieces.append((SEVERITY_SIGNS[severity] + " ", severity_style(severity)))
-    value = value_text(view, node, max(20, width))
+    value = message.text(node, max(20, width))
+    if node.absent and node.reason:
+        value = f"{value}: {visible(node.reason, width)}"
     pieces.append((value, "tree--absent" if node.absent else "tree--value"))
     return pieces
 
@@ -242,7 +198,20 @@ NO_BREAK = "\u00a0"
 """Stands for a space where a line must not end; a space takes its place after wrapping."""
 
 
-def facts(view: MessageView, node: Node, parents: Sequence[Node]) -> list[Fact]:
+def column_text(column: ColumnValue) -> str:
+    """Name, type and state of a column: ``email  ·  text  ·  key  ·  sent as text``."""
+    parts = [visible(column.name, 120)]
+    if column.column is not None:
+        parts.append(visible(column.typed.type, 120))
+        if column.column.is_key:
+            parts.append("part of the key")
+    parts.append(
+        {"text": "sent as text", "binary": "sent in binary"}.get(column.state, column.state)
+    )
+    return "  ·  ".join(parts)
+
+
+def facts(opened: Opened, node: Node, parents: Sequence[Node]) -> list[Fact]:
     """Everything to tell about `node`, to which `parents` lead from the root."""
     chain = [*parents, node]
     places = [f"offset {node.start} (0x{node.start:x})"]
@@ -256,12 +225,15 @@ def facts(view: MessageView, node: Node, parents: Sequence[Node]) -> list[Fact]:
         places.append(f"position {node.position}")
     place = "  ·  ".join(part.replace(" ", NO_BREAK) for part in places)
     told = [Fact("", path_text(chain), "detail--path"), Fact("", place)]
-    told.append(Fact("value", value_text(view, node, VALUE_LIMIT)))
+    if value := opened.text(node, VALUE_LIMIT):
+        told.append(Fact("value", value))
+    if column := opened.column(node):
+        told.append(Fact("column", column_text(column)))
     if node.meaning:
         told.append(Fact("meaning", node.meaning))
     if node.reason:
         told.append(Fact("why", visible(node.reason, 300)))
-    found = list(view.found[:MOST_FINDINGS]) if node.is_message else []
+    found = list(opened.found[:MOST_FINDINGS]) if node.is_message else []
     if node.finding is not None and node.finding not in found:
         found.insert(0, node.finding)
     for each in reversed(found):
@@ -295,17 +267,3 @@ def _wrap(text: str, width: int) -> list[str]:
     for line in lines:
         wide += [line] if cell_len(line) <= width else chop_cells(line, width)
     return wide
-
-
-def summary(view: MessageView) -> str:
-    """One line for the list: the fields of the innermost message, tags left out."""
-    inner = messages(view.tree)[-1]
-    told: list[str] = []
-    for node in walk(inner):
-        if len(told) >= 12:
-            break
-        if node.absent or node is inner or node.name.endswith(("tag", "count", "length", "kind")):
-            continue
-        if node.children is None and node.length:
-            told.append(value_text(view, node, 60))
-    return "  ".join(told)

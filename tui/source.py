@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import Any
 
 from dissector.rows import DIRECTIONS, NO_LSN
+from dissector.summary import summary
 from tui.model import ListRow, MessageView
-from tui.present_fields import summary
 
 KEPT = 1024
 """Rows kept after they were made: a few screens, so that scrolling back costs nothing."""
@@ -24,6 +24,11 @@ class CaptureSource:
     def count(self) -> int:
         """Messages so far."""
         return int(self._capture.count)
+
+    @property
+    def show_secrets(self) -> bool:
+        """As the user asked when the capture was opened."""
+        return bool(self._capture.options.show_secrets)
 
     def row(self, number: int) -> ListRow:
         """Row `number`, from 1."""
@@ -55,6 +60,6 @@ class CaptureSource:
 
     def _summary(self, number: int) -> str:
         try:
-            return summary(self._capture.message(number))
+            return summary(self._capture.message(number), self.show_secrets)
         except OSError as error:  # the file went away: the row itself is still known
             return f"({error.strerror or error})"
