@@ -173,6 +173,31 @@ def _physical(stage: Stage) -> None:
     admin.close()
 
 
+def _recovering(server: Server) -> None:
+    (server.data / "standby.signal").touch()
+    server.own(server.data / "standby.signal")
+
+
+def _promote(stage: Stage) -> None:
+    admin = stage.server.connect()
+    admin.query("SELECT pg_promote()")
+    admin.query("CREATE TABLE t (id integer)")
+    admin.close()
+
+
+def _timeline(stage: Stage) -> None:
+    client = stage.raw(replication="true")
+    for command in ("IDENTIFY_SYSTEM", "TIMELINE_HISTORY 2", "SHOW wal_segment_size"):
+        _command(stage, client, command)
+    ended = lsn_number(str(client.query("TIMELINE_HISTORY 2")[-1].rows[0][1]).split()[1])
+    command = f"START_REPLICATION PHYSICAL {lsn_text(ended - 200)} TIMELINE 1"
+    stream = Replication(client, command)
+    stream.join(10)
+    rows = [r.rows for r in stream.results]
+    stage.did(command, rows, ended_by="CopyDone of the server: the timeline ends here")
+    client.close()
+
+
 def _receivewal(stage: Stage) -> None:
     folder = stage.folder / "wal"
     folder.mkdir()
@@ -356,6 +381,10 @@ SCENARIOS = {
     "physical": Scenario(
         "physical streaming to a raw client, twice on one connection, with hot standby feedback", "17", _physical,
         _fresh_segment, settings=SMALL_WAL,
+    ),
+    "timeline": Scenario(
+        "TIMELINE_HISTORY, and a physical stream that the server ends where the timeline does",
+        "17", _timeline, _promote, prepare=_recovering, settings={"wal_level": "replica"},
     ),
     "receivewal": Scenario(
         "physical streaming to pg_receivewal with a slot", "15", _receivewal, _fresh_segment,

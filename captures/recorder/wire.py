@@ -196,6 +196,7 @@ class Replication(threading.Thread):
         self.messages: list[tuple[int, int, bytes]] = []
         self.keepalives = 0
         self.ended_by = ""
+        self.results: list[Result] = []
         self.last_lsn = 0
         self.error: BaseException | None = None
         self.stopping = threading.Event()
@@ -258,7 +259,9 @@ class Replication(threading.Thread):
             elif tag in "cC":
                 self.ended_by = "CopyDone" if tag == "c" else "CommandComplete"
                 self.client.sock.settimeout(60)
-                self.client.until_ready()
+                if tag == "c" and not done:
+                    self.client.send("c")
+                self.results = self.client.until_ready()
                 return
 
     def finish(self) -> list[tuple[int, int, bytes]]:
