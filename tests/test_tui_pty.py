@@ -64,6 +64,12 @@ class Terminal:
     def send(self, keys: bytes) -> None:
         os.write(self.master, keys)
 
+    def stop(self) -> None:
+        """End the program if it still runs."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
     def leave(self) -> int:
         """Read to the end and give the exit code."""
         end = time.monotonic() + PATIENCE
@@ -85,9 +91,7 @@ def terminal():
 
     yield start
     for one in started:
-        if one.process.poll() is None:
-            one.process.kill()
-            one.process.wait()
+        one.stop()
 
 
 def test_hostile_text_never_reaches_the_terminal_and_the_program_quits_cleanly(terminal):

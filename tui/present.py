@@ -178,10 +178,13 @@ def row_pieces(
 ) -> list[tuple[str, str]]:
     """One line of the list."""
     kind = kind_style(row.path[-1] if row.path else "")
+    names = {placed.column.name for placed in columns}
     pieces = [(SEVERITY_SIGNS[row.severity], severity_style(row.severity))]
     for placed in columns:
         name = placed.column.name
         text = clock.text(row.time, before) if name == "time" else placed.column.text(row)
+        if name == "summary" and row.relation and "relation" in names:
+            text = text.removeprefix(f"{visible(row.relation)}: ")  # it has a column of its own
         style = kind if name in ("message", "relation", "summary") else ""
         pieces.append((fit(text, placed.width, placed.column.right) + " ", style))
     return pieces
