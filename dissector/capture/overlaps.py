@@ -108,10 +108,9 @@ class Overlaps:
         before = np.where(first, next_, np.r_[0, end[:-1]])
         if (offset >= before).all():
             return np.zeros(len(did), np.bool_)
-        # A running maximum inside each group: offsets are within 2**31 of next, groups few.
-        group = np.cumsum(first)
-        key = (group << 34) + (np.maximum(end - next_, 0) + (1 << 32))
-        reach = np.maximum.accumulate(key) - (group << 34) - (1 << 32)
+        # A running maximum inside each group, by one over numbers that begin with the group's.
+        group = np.cumsum(first) << 42
+        reach = np.maximum.accumulate(group + np.clip(end - next_, 0, 1 << 41)) - group
         before = np.where(first, 0, np.r_[0, reach[:-1]])
         result: Array = offset - next_ < before
         return result

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from dissector.capture.events import Pieces
-from dissector.capture.frames import Array
 
 
 class Directions:
     """One row per direction (2 * connection + direction). All offsets are stream offsets.
 
     known: base is set. base: the sequence number (32 bits) of offset 0. next: end of what was
-    delivered. seen: highest end of a segment. ack: highest acknowledged offset, -1 if none. fin: offset
+    delivered. seen: highest end of a data segment. claim: highest number that a segment without data
+    bears. ack: highest acknowledged offset, -1 if none. fin: offset
     of the FIN, -1 if none; fin_frame: frame of the FIN or RST, 0 if none. first_seq: the first
     sequence number seen, -1 if none. ended: its End was told. reset: by an RST. closed: nothing more
     can come.
@@ -30,6 +30,7 @@ class Directions:
         self.base = np.zeros(0, np.int64)
         self.next = np.zeros(0, np.int64)
         self.seen = np.zeros(0, np.int64)
+        self.claim = np.zeros(0, np.int64)
         self.ack = np.zeros(0, np.int64)
         self.fin = np.zeros(0, np.int64)
         self.fin_frame = np.zeros(0, np.int64)

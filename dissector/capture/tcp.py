@@ -161,12 +161,14 @@ class Streams:
         sequence = s.seq[order] + syn
         self._bases(ids, head, group, sequence, s.seq[order], syn & ~rst, (wire > 0) & ~rst)
         known = state.known[ids][group]
-        next_ = state.next[ids]
-        origin = (state.base[ids] + next_)[group]
-        offset = next_[group] + _wrap(sequence - origin)
-        sane = known & ~rst & (np.abs(offset - next_[group]) < REACH)
+        near = np.maximum(state.next[ids], state.ack[ids])  # what is near in 32 bits is meant
+        distance = _wrap(sequence - (state.base[ids] + near)[group])
+        offset = near[group] + distance
+        sane = known & ~rst & (np.abs(distance) < REACH)
         ends = np.where(sane, offset + wire, -1)
-        state.seen[ids] = np.maximum(state.seen[ids], np.maximum.reduceat(ends, head))
+        for mark, mine in ((state.seen, wire > 0), (state.claim, wire == 0)):
+            top = np.maximum.reduceat(np.where(mine, ends, -1), head)
+            mark[ids] = np.maximum(mark[ids], top)
         finished = np.flatnonzero(sane & (flags & FIN != 0))
         for row in finished.tolist():
             one = int(did[row])
@@ -242,10 +244,10 @@ class Streams:
             state.base[other[fresh]] = ack[rows[fresh]]
             state.first_seq[other[fresh]] = ack[rows[fresh]]
             state.known[other[fresh]] = True
-        next_ = state.next[other]
-        offset = next_[group] + _wrap(ack - (state.base[other] + next_)[group])
-        valid = valid & state.known[other][group] & (offset - next_[group] < REACH)
-        offset = np.where(valid, offset, -1)
+        near = np.maximum(state.next[other], state.ack[other])
+        distance = _wrap(ack - (state.base[other] + near)[group])
+        valid = valid & state.known[other][group] & (distance < REACH)
+        offset = np.where(valid, near[group] + distance, -1)
         state.ack[other] = np.maximum(state.ack[other], np.maximum.reduceat(offset, head))
         self._acks = did, offset
 
@@ -381,10 +383,14 @@ class Streams:
         if state.closed[one] or not state.known[one]:
             return
         state.closed[one] = True
-        next_, ack, fin = int(state.next[one]), int(state.ack[one]), int(state.fin[one])
-        # Without a FIN, a last byte of which only numbers tell may be a FIN that is not there.
-        stop = fin if fin >= 0 else max(int(state.seen[one]), ack)
-        if stop > next_ + (fin < 0):
+        next_, fin, stop = int(state.next[one]), int(state.fin[one]), int(state.seen[one])
+        if fin >= 0:
+            stop = fin
+        else:  # only numbers tell of bytes here, and a FIN that is not in the capture counts as one
+            told = max(int(state.ack[one]), int(state.claim[one]))
+            told -= told == next_ + 1 or state.fin[one ^ 1] >= 0
+            stop = max(stop, told)
+        if stop > next_:
             self._gap(one, (next_, stop), frame, max(frame, self._reached.get(one, 0)), batch)
         if not state.ended[one]:
             if fin >= 0:
