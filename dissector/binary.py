@@ -49,19 +49,47 @@ class MalformedError(ValueError):
     """The bytes are not a value of the type."""
 
 
-def decode_binary(
-    type_oid: int, modifier: int, raw: bytes, encoding: str = "utf-8"
-) -> Result | None:
+def decode_binary(type_oid: int, raw: bytes, encoding: str = "utf-8") -> Result | None:
     """(text, Python value) of `raw` in the binary format of `type_oid`; None if it does not fit."""
+    if type_oid not in TYPES:
+        return None
     try:
         return _decode(type_oid, _Input(raw, encoding, 0))
     except (MalformedError, struct.error, IndexError, ValueError, OverflowError):
         return None
 
 
+def guess_binary(raw: bytes, encoding: str = "utf-8") -> Result | None:
+    """(text, value) of a user type's binary form, by what the bytes are; None if nothing fits.
+
+    Arrays and composite values prove themselves by their lengths; an enum's binary form is its label,
+    so bytes that are printable text are taken for that.
+    """
+    try:
+        return _guess(_Input(raw, encoding, 0))
+    except (MalformedError, struct.error, IndexError, ValueError, OverflowError):
+        return None
+
+
+def _guess(given: _Input) -> Result:
+    if given.depth > MAX_DEPTH:
+        raise MalformedError
+    for read in (lambda: _array(0, given), lambda: _record(given)):
+        try:
+            return read()
+        except (MalformedError, struct.error, IndexError, ValueError, OverflowError):
+            continue
+    text = given.raw.decode(given.encoding)
+    if not text.isprintable():
+        raise MalformedError
+    return text, text
+
+
 def _decode(type_oid: int, given: _Input) -> Result:
     built_in = TYPES.get(type_oid)
-    if built_in is None or given.depth > MAX_DEPTH:
+    if built_in is None:
+        return _guess(given)
+    if given.depth > MAX_DEPTH:
         raise MalformedError
     if built_in.kind == "array":
         return _array(type_oid, given)
@@ -440,6 +468,58 @@ def _tsvector(given: _Input) -> Result:
     return text, text
 
 
+_OPERATORS = {1: ("!", 4), 2: ("&", 2), 3: ("|", 1), 4: ("<->", 3)}
+"""tsquery operators: code -> (sign, priority)."""
+
+
+def _tsquery(given: _Input) -> Result:
+    (count,) = struct.unpack_from(">i", given.raw)
+    if count < 0 or count * 2 > len(given.raw):
+        raise MalformedError
+    text, left, at = _operand(given, 4, count, 0, False, 0) if count else ("", 0, 4)
+    if left or at != len(given.raw):
+        raise MalformedError
+    return text, text
+
+
+def _operand(
+    given: _Input, at: int, left: int, around: int, right_of_phrase: bool, depth: int
+) -> tuple[str, int, int]:
+    """Text of the item at `at`, items left after it, and where it ends: operators come before their
+    operands, the right operand first. around: the priority of the operator that it stands under."""
+    if left <= 0 or depth > 100:
+        raise MalformedError
+    raw, left = given.raw, left - 1
+    if raw[at] == 1:
+        weights, prefix = raw[at + 1], raw[at + 2]
+        stop = raw.index(b"\0", at + 3)
+        word = decode_text(raw[at + 3 : stop], given.encoding)
+        word = word.replace("\\", "\\\\").replace("'", "''")
+        marks = ("*" if prefix else "") + "".join(
+            letter for bit, letter in ((8, "A"), (4, "B"), (2, "C"), (1, "D")) if weights & bit
+        )
+        return f"'{word}'" + (f":{marks}" if marks else ""), left, stop + 1
+    if raw[at] != 2 or raw[at + 1] not in _OPERATORS:
+        raise MalformedError
+    sign, priority = _OPERATORS[raw[at + 1]]
+    at += 2
+    if sign == "<->":
+        (distance,) = struct.unpack_from(">H", raw, at)
+        at += 2
+        sign = sign if distance == 1 else f"<{distance}>"
+    phrase = priority == 3
+    if priority == 4:
+        inner, left, at = _operand(given, at, left, priority, False, depth + 1)
+        text = f"!{inner}"
+    else:
+        right, left, at = _operand(given, at, left, priority, phrase, depth + 1)
+        other, left, at = _operand(given, at, left, priority, False, depth + 1)
+        text = f"{other} {sign} {right}"
+    if priority < around or (phrase and priority == around and right_of_phrase):
+        text = f"( {text} )"
+    return text, left, at
+
+
 def _lsn(value: int) -> str:
     return f"{value >> 32:X}/{value & 0xFFFFFFFF:X}"
 
@@ -459,6 +539,6 @@ _DECODERS: dict[int, Callable[[_Input], Result]] = {
     1186: _text_of(">qii", lambda micros, days, months: interval_text(months, days, micros)),
     1266: _text_of(">qi", lambda micros, zone: clock_text(micros) + zone_text(zone)),
     1560: _bits, 1562: _bits, 1700: _numeric, 1790: _plain, 2249: _record, 2275: _plain,
-    2950: _uuid, 3220: _text_of(">Q", _lsn), 3614: _tsvector, 3802: _versioned,
+    2950: _uuid, 3220: _text_of(">Q", _lsn), 3614: _tsvector, 3615: _tsquery, 3802: _versioned,
     4072: _versioned, 5069: _number(">Q"),
 }  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
-from dissector.binary import ALIASES, decode_binary
+from dissector.binary import ALIASES, decode_binary, guess_binary
 from dissector.catalogue.types import TYPES
 from dissector.text import decode_text
 
@@ -21,8 +21,8 @@ WITHOUT_BYTES = {"null": "NULL", "unchanged": "unchanged TOAST", "not sent": "no
 
 class Value(NamedTuple):
     """A column's value. value: bool, int, float, Decimal, bytes, str or None; text: as the server
-    writes it, raw (not made safe for a terminal); type: the type's name; known: False where the bytes
-    could not be read as that type, and `text` is hex."""
+    writes it, raw (not made safe for a terminal); type: the type's name; known: False where the binary
+    form is not known: `text` is then what the bytes look like (a label, an array, a row) or hex."""
 
     value: Any
     text: str
@@ -48,11 +48,12 @@ def value(
         return Value(None, WITHOUT_BYTES.get(state, "NULL"), name)
     if state == "binary":
         oid = _resolved(type_oid, types)
-        found = decode_binary(oid, type_modifier, raw, encoding)
-        if found is None:
+        found = decode_binary(oid, raw, encoding)
+        guess = guess_binary(raw, encoding) if found is None and oid not in TYPES else None
+        if found is None and guess is None:
             return Value(raw, "\\x" + raw.hex(), name, known=False)
-        text, typed = found
-        return Value(typed, text, name)
+        text, typed = found or guess or ("", None)
+        return Value(typed, text, name, known=found is not None)
     text = decode_text(raw, encoding)
     return Value(typed_text(_resolved(type_oid, types), text), text, name)
 

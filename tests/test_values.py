@@ -8,6 +8,7 @@ what pg_attribute holds for them, and format_type's answer.
 from __future__ import annotations
 
 import json
+import struct
 from decimal import Decimal
 from pathlib import Path
 
@@ -53,6 +54,10 @@ def test_user_types_by_name_or_number():
     assert (enum.value, enum.text, enum.type) == ("ok", "ok", "public.mood")
     unknown = value(16396, -1, b"\x01\x02", "binary", types=types)
     assert (unknown.value, unknown.text, unknown.known) == (b"\x01\x02", "\\x0102", False)
+    label = value(16396, -1, b"sad", "binary", types=types)
+    assert (label.value, label.text, label.known) == ("sad", "sad", False)
+    moods = bytes.fromhex("00000001 00000001 0000400c 00000002 00000001 00000003 736164 ffffffff")
+    assert value(16397, -1, moods, "binary").text == "{sad,NULL}"
     domain = value(16400, -1, b"\x00\x00\x00\x2a", "binary", types=types)
     assert (domain.value, domain.text) == (42, "42")
 
@@ -103,6 +108,9 @@ def test_hostile_binary_never_raises():
     for _ in range(5000):
         record = deep + len(record).to_bytes(4, "big") + record
     assert not value(2249, -1, record, "binary").known
+    assert not value(16396, -1, record, "binary").known
+    nots = b"\x02\x01" * 5000
+    assert not value(3615, -1, struct.pack(">i", 5000) + nots, "binary").known
     huge_array = bytes.fromhex("00000001 00000000 00000017 7fffffff 00000001")
     assert not value(1007, -1, huge_array, "binary").known
     assert not value(1700, -1, bytes.fromhex("ffff 7fff 0000 0000"), "binary").known
