@@ -17,7 +17,7 @@ from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot1Q, Ether
 from scapy.layers.vxlan import VXLAN
-from scapy.packet import NoPayload, Raw
+from scapy.packet import NoPayload, Raw, fuzz
 
 from dissector import catalogue, layers
 from dissector.layers import (
@@ -498,6 +498,16 @@ def test_any_bytes_are_built_as_they_were() -> None:
             pkt = cls(bytes(broken), dialect=dialect)
             assert bytes(pkt) == broken, (name, broken.hex(), dialect)
             assert pkt.show(dump=True)
+
+
+def test_random_packets_are_well_formed_up_to_their_lengths() -> None:
+    random.seed(7)
+    for name, cls in CLASSES.items():
+        data = bytes(fuzz(cls()))
+        pkt = cls(data)
+        assert bytes(pkt) == data, name
+        if not any(getattr(fld, "measures", ()) for fld in cls.fields_desc):
+            assert pkt.stopped is None, (name, data)
 
 
 # -- the container --------------------------------------------------------------------------------

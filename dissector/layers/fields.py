@@ -12,6 +12,7 @@ from typing import Any
 
 from scapy.fields import ConditionalField, Field, PacketListField, _PacketFieldSingle
 from scapy.packet import Packet
+from scapy.volatile import RandBin, RandChoice, RandNum, RandString
 
 from dissector.layers.showing import shown
 from dissector.spec import LAST_RELEASE
@@ -54,6 +55,10 @@ class _Catalogued(Field):
             return "None (computed)"
         return shown(self.decl, x, pkt.dialect.release if pkt is not None else LAST_RELEASE)
 
+    def randval(self) -> Any:
+        """For scapy's `fuzz`: None leaves the value that the declaration gives."""
+        return None
+
 
 class NumberField(_Catalogued):
     """An integer of fixed width. Default: the constant, else 0; None is computed (see `measures`).
@@ -79,6 +84,9 @@ class NumberField(_Catalogued):
         if val is None:
             val = pkt.measured(self) if self.measures else 0
         return super().addfield(pkt, s, val)
+
+    def randval(self) -> Any:
+        return None if self.decl.constant is not None else Field.randval(self)
 
 
 class CharField(_Catalogued):
@@ -107,6 +115,10 @@ class CharField(_Catalogued):
 
     def addfield(self, pkt: Any, s: bytes, val: Any) -> bytes:
         return s + (val or b"\0")
+
+    def randval(self) -> Any:
+        letters = [key.encode() for key in self.decl.values if isinstance(key, str)]
+        return None if self.decl.constant is not None or not letters else RandChoice(*letters)
 
 
 class _BytesField(_Catalogued):
@@ -138,8 +150,11 @@ class TextField(_BytesField):
         return b"", Unterminated(s)
 
     def addfield(self, pkt: Any, s: bytes, val: Any) -> bytes:
-        val = val or b""
+        val = self.any2i(pkt, val) or b""
         return s + val if isinstance(val, Unterminated) else s + val + b"\0"
+
+    def randval(self) -> Any:
+        return RandString(RandNum(0, 20))
 
 
 class DataField(_BytesField):
@@ -176,6 +191,9 @@ class DataField(_BytesField):
 
     def i2repr(self, pkt: Any, x: Any) -> str:
         return "NULL" if x is None else super().i2repr(pkt, x)
+
+    def randval(self) -> Any:
+        return RandBin(self.width or RandNum(0, 40))
 
 
 class ArrayField(_Catalogued):
