@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import tempfile
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .servers import RecorderError, Server, running
-from .sniff import sniffing, write_pcapng
+from .sniff import ethernet_sized_segments, sniffing, write_pcapng
 from .truth import write_description
 from .wire import Client
 
@@ -88,6 +89,8 @@ class Scenario:
     interface: str = "lo"
     secrets: str = ""
     """where the TLS secrets go: "file" (NAME.keylog) or "block" (pcapng's)"""
+    ethernet: bool = False
+    """segments of 1448 bytes, as on Ethernet"""
     cut: int = 0
     """bytes after which the capture is cut; 0 keeps all"""
 
@@ -132,7 +135,10 @@ def record(name: str, scenario: Scenario, out: Path, cache: Path) -> None:
             scenario.setup(stage)
             stage.facts["before"], stage.steps = stage.steps, []
         raw = Path(folder) / f"{name}.pcap"
-        with sniffing(raw, server.port, interface=scenario.interface):
+        with contextlib.ExitStack() as stack:
+            if scenario.ethernet:
+                stack.enter_context(ethernet_sized_segments())
+            stack.enter_context(sniffing(raw, server.port, interface=scenario.interface))
             scenario.run(stage)
         facts: dict[str, Any] = {
             "about": scenario.about,

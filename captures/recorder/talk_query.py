@@ -96,7 +96,12 @@ def _portals(stage: Stage) -> None:
     client = stage.raw()
     sql = "SELECT id, name, ok FROM goods WHERE id > $1 ORDER BY id"
     _exchange(
-        stage, client, "Parse, Describe statement, Sync", _parse(b"s1", sql, 23), ("D", b"Ss1\0"), sync
+        stage,
+        client,
+        "Parse, Describe statement, Sync",
+        _parse(b"s1", sql, 23),
+        ("D", b"Ss1\0"),
+        sync,
     )
     _exchange(
         stage, client, "Bind (binary parameter, mixed results), Describe portal, Execute 2 rows, the rest",

@@ -71,7 +71,9 @@ def _subscribe(subscriber_major: str, settings: str) -> Callable[[Stage], None]:
             conninfo = f"host=127.0.0.1 port={stage.server.port} user=postgres dbname=postgres"
             conninfo += " sslmode=disable gssencmode=disable" if other.major >= 12 else ""
             with_options = f" WITH ({settings})" if settings else ""
-            subscriber.query(f"CREATE SUBSCRIPTION sub CONNECTION '{conninfo}' PUBLICATION pub{with_options}")
+            subscriber.query(
+                f"CREATE SUBSCRIPTION sub CONNECTION '{conninfo}' PUBLICATION pub{with_options}"
+            )
             stage.did(f"CREATE SUBSCRIPTION sub CONNECTION '...' PUBLICATION pub{with_options}")
             ready = "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate = 'r'"
             until(lambda: subscriber.value(ready) == "2", "the initial copy of two tables")

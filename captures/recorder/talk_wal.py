@@ -65,7 +65,9 @@ def _commands(stage: Stage) -> None:
     commands += ["CREATE_REPLICATION_SLOT phys PHYSICAL RESERVE_WAL"]
     if major >= 15:
         commands += ["READ_REPLICATION_SLOT phys"]
-        commands += ["CREATE_REPLICATION_SLOT logi LOGICAL pgoutput (SNAPSHOT 'nothing', TWO_PHASE true)"]
+        commands += [
+            "CREATE_REPLICATION_SLOT logi LOGICAL pgoutput (SNAPSHOT 'nothing', TWO_PHASE true)"
+        ]
     else:
         commands += ["CREATE_REPLICATION_SLOT logi LOGICAL pgoutput NOEXPORT_SNAPSHOT"]
     if major >= 17:
@@ -162,7 +164,9 @@ def _physical(stage: Stage) -> None:
     for number in (1, 2):
         command = f"START_REPLICATION PHYSICAL {start} TIMELINE 1"
         stream = Replication(client, command, interval=0.3)
-        admin.query(f"INSERT INTO t SELECT g, 'w' || g FROM generate_series({number}0, {number}9) g")
+        admin.query(
+            f"INSERT INTO t SELECT g, 'w' || g FROM generate_series({number}0, {number}9) g"
+        )
         end = admin.value("SELECT pg_current_wal_flush_lsn()")
         until(lambda s=stream, e=end: s.last_lsn >= lsn_number(e), "the end of WAL")  # type: ignore[misc]
         stream.hot_standby_feedback(0, 0)
@@ -312,7 +316,9 @@ def _full_for_incremental(stage: Stage) -> None:
     client = Client(
         str(stage.server.folder), stage.server.port, {"user": "postgres", "replication": "true"}
     )
-    command = "BASE_BACKUP (LABEL 'full', CHECKPOINT 'fast', MANIFEST 'yes', MANIFEST_CHECKSUMS 'NONE')"
+    command = (
+        "BASE_BACKUP (LABEL 'full', CHECKPOINT 'fast', MANIFEST 'yes', MANIFEST_CHECKSUMS 'NONE')"
+    )
     (stage.folder / "manifest").write_bytes(_receive_backup(client, command, stage))
     client.close()
     admin = stage.server.connect("template1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import talk_login, talk_query, talk_subscription, talk_wal
+from . import talk_login, talk_query, talk_subscription, talk_tls, talk_wal
 from .conversation import Scenario
 
 SCENARIOS: dict[str, Scenario] = {
@@ -10,4 +10,5 @@ SCENARIOS: dict[str, Scenario] = {
     **talk_query.SCENARIOS,
     **talk_wal.SCENARIOS,
     **talk_subscription.SCENARIOS,
+    **talk_tls.SCENARIOS,
 }
