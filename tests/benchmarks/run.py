@@ -1,0 +1,165 @@
+"""Measures the command line as whole processes, beside tshark where it is installed.
+
+    python tests/benchmarks/run.py [--messages 1100000] [--runs 3] [--capture FILE]
+
+Prints, for each command, the median wall time, processor time (of all its processes) and peak memory,
+and the ratios that the project promises. Times of a busy machine are compared by processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path[:0] = [str(ROOT), str(HERE)]
+PORT = 5432
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds of wall and processor time, and peak memory in bytes of the largest process."""
+
+    wall: float
+    processor: float
+    peak: int
+
+
+def measure(command: list[str], out: str = os.devnull) -> Measured:
+    """Run `command` once, its output to the file `out`."""
+    with Path(out).open("wb") as sink:
+        begin = time.perf_counter()
+        child = subprocess.Popen(command, stdout=sink, stderr=subprocess.DEVNULL, cwd=ROOT)
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        wall = time.perf_counter() - begin
+    if child.returncode:
+        raise SystemExit(f"{' '.join(command)}: exit code {child.returncode}")
+    return Measured(wall, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+
+
+def median(command: list[str], runs: int, out: str = os.devnull) -> Measured:
+    """The medians of several runs."""
+    found = [measure(command, out) for _ in range(runs)]
+    return Measured(
+        statistics.median(m.wall for m in found),
+        statistics.median(m.processor for m in found),
+        int(statistics.median(m.peak for m in found)),
+    )
+
+
+def ours(*words: str) -> list[str]:
+    """A command of pgdissect."""
+    return [sys.executable, "-m", "dissector", *words]
+
+
+def tshark(capture: str, *words: str) -> list[str]:
+    """tshark on the messages of the port, put in order."""
+    return [
+        "tshark", "-n", "-r", capture, "-o", "tcp.reassemble_out_of_order:TRUE",
+        "-d", f"tcp.port=={PORT},pgsql", "-Y", "pgsql", *words,
+    ]  # fmt: skip
+
+
+OPENING = """
+import random, sys, time
+from dissector.view import open_capture
+capture = open_capture([sys.argv[1]]).read()
+chosen = [random.Random(1).randrange(1, capture.count + 1) for _ in range(300)]
+took = []
+for number in chosen:
+    begin = time.process_time()
+    capture.message(number)
+    took.append(time.process_time() - begin)
+print(f"opening a message: median {sorted(took)[150] * 1000:.2f} ms, worst {max(took) * 1000:.2f} ms")
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure pgdissect beside tshark.")
+    parser.add_argument("--messages", type=int, default=1_100_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--capture", type=Path, help="measure this one instead of a new one")
+    parser.add_argument("--only", default="", help="commands to measure: index,list,export,four")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        capture = given.capture or Path(place) / "large.pcap"
+        if given.capture is None:
+            from make_capture import make
+
+            make(capture, given.messages)
+        only = set(given.only.split(",")) if given.only else {"index", "list", "export", "four"}
+        report(str(capture), given.messages, given.runs, only, Path(place))
+
+
+def report(capture: str, messages: int, runs: int, only: set[str], place: Path) -> None:
+    """Measure and print."""
+    size = Path(capture).stat().st_size
+    print(f"capture: {size / 1e6:.0f} MB, {os.cpu_count()} processors, medians of {runs} runs")
+    out = str(place / "out")
+    wanted = {
+        "index": ("stats", ours("stats", capture)),
+        "list": ("list", ours("list", capture)),
+        "export": ("export", ours("export", capture, "--format", "ndjson", "--fields")),
+    }
+    found = {key: show(*wanted[key], runs, out) for key in wanted if key in only}
+    if shutil.which("tshark"):
+        rivals = {"index": ("tshark", []), "export": ("tshark -T ek", ["-T", "ek"])}
+        other = {
+            key: show(name, tshark(capture, *words), runs, out)
+            for key, (name, words) in rivals.items()
+            if key in only or (key == "index" and "list" in only)
+        }
+        for key, limit in (("index", 0.15), ("list", 0.6), ("export", 0.4)):
+            rival = other.get("index" if key == "list" else key)
+            if key in found and rival:
+                compare(key, found[key], rival, limit)
+    if "index" in found:
+        inside = (found["index"].peak - size) / messages
+        print(f"index: {inside:.0f} bytes a message beside the file itself (at most 100)")
+        subprocess.run([sys.executable, "-c", OPENING, capture], cwd=ROOT, check=True)
+    if "four" in only:
+        four(messages, runs, place, out)
+
+
+def show(name: str, command: list[str], runs: int, out: str) -> Measured:
+    """Measure one command and print its line."""
+    m = median(command, runs, out)
+    print(f"{name:14} {m.wall:7.2f} s  {m.processor:7.2f} s processor  {m.peak / 1e6:6.0f} MB", flush=True)
+    return m
+
+
+def compare(name: str, mine: Measured, rival: Measured, limit: float) -> None:
+    """Print the ratios of one command."""
+    print(
+        f"{name}: {mine.wall / rival.wall:.3f} of its time, {mine.processor / rival.processor:.3f} of its "
+        f"processor time (at most {limit}); {mine.peak / rival.peak:.2f} of its memory (at most 0.33)"
+    )
+
+
+def four(messages: int, runs: int, place: Path, out: str) -> None:
+    """Four times the messages take about four times the time."""
+    from make_capture import make
+
+    for verb in (["stats"], ["list"]):
+        took = []
+        for factor in (1, 4):
+            capture = place / f"times{factor}.pcap"
+            if not capture.exists():
+                make(capture, messages * factor // 2)
+            took.append(median(ours(*verb, str(capture)), runs, out))
+        ratio = took[1].processor / took[0].processor
+        print(f"{verb[0]}: 4 times the messages, {ratio:.2f} times the processor time (at most 4.4)")
+
+
+if __name__ == "__main__":
+    main()
