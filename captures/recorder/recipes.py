@@ -89,7 +89,7 @@ RECIPES: dict[str, Recipe] = {
         COMMON + STREAMS + (W.big_stream,), (W.streamed_aborts,), ethernet=True,
     ),
     "pg18-proto1": Recipe(
-        "protocol 1 on 18: large transactions are not streamed, generated columns are sent",
+        "protocol 1 on 18: generated columns are sent, and a Stream Abort that nobody asked for",
         "18", _options(1, messages="true"), (*COMMON, W.messages, W.truncates, W.large),
     ),
     "pg18-proto4": Recipe(

@@ -33,8 +33,8 @@ def _extended(stage: Stage) -> None:
         stage.did("the same, binary results", cursor.execute(sql, (2,)).fetchall())
         sql = "SELECT name FROM goods WHERE id = %s"
         for number in (1, 3):
-            got = connection.execute(sql, (number,), prepare=True).fetchall()
-            stage.did(f"prepared statement, parameter {number}", got)
+            rows = connection.execute(sql, (number,), prepare=True).fetchall()
+            stage.did(f"prepared statement, parameter {number}", rows)
         got = connection.execute(
             "SELECT %b::int8 + 1, %t::text, %s::date, %s::numeric", (2**40, "té xt", None, "1.5")
         )
@@ -55,8 +55,8 @@ def _extended(stage: Stage) -> None:
         except psycopg.Error as error:
             stage.did("pipeline with an error in it", str(error))
         connection.execute("SET client_encoding TO 'LATIN1'")
-        got = connection.execute("SELECT name FROM goods WHERE id = %s", (1,)).fetchall()
-        stage.did("SET client_encoding TO LATIN1, then a name", got)
+        rows = connection.execute("SELECT name FROM goods WHERE id = %s", (1,)).fetchall()
+        stage.did("SET client_encoding TO LATIN1, then a name", rows)
 
 
 def _exchange(stage: Stage, client: Client, what: str, *messages: tuple[str, bytes]) -> None:
@@ -194,20 +194,26 @@ def _notify(stage: Stage) -> None:
         listener.execute("UNLISTEN *")
 
 
+RAISE_ALL = (
+    "DO $$ BEGIN RAISE EXCEPTION 'no % today', 'bread' USING ERRCODE = 'P0042', DETAIL = 'sold out', "
+    "HINT = 'come tomorrow', COLUMN = 'c', CONSTRAINT = 'k', DATATYPE = 'd', TABLE = 't', "
+    "SCHEMA = 's'; END $$"
+)
+RAISE_NOTICES = (
+    "DO $$ BEGIN RAISE NOTICE 'für % Leute', 3; RAISE WARNING 'careful' USING HINT = 'look'; "
+    "RAISE INFO 'just so'; RAISE LOG 'not sent'; RAISE DEBUG 'not sent either'; END $$"
+)
 ERRORS = (
     "SELECT 1 +",
     "SELECT * FROM no_such_table",
     "INSERT INTO goods (id) VALUES (1)",
     "INSERT INTO goods (id, price) VALUES (77, 99999999)",
     "SELECT 1 / 0",
-    "DO $$ BEGIN RAISE EXCEPTION 'no % today', 'bread' USING ERRCODE = 'P0042', DETAIL = 'sold out', "
-    "HINT = 'come tomorrow', COLUMN = 'c', CONSTRAINT = 'k', DATATYPE = 'd', TABLE = 't', SCHEMA = 's'; "
-    "END $$",
+    RAISE_ALL,
     "DO $$ BEGIN EXECUTE 'SELECT bröken FROM nowhere'; END $$",
 )
 NOTICES = (
-    "DO $$ BEGIN RAISE NOTICE 'für % Leute', 3; RAISE WARNING 'careful' USING HINT = 'look'; "
-    "RAISE INFO 'just so'; RAISE LOG 'not sent'; RAISE DEBUG 'not sent either'; END $$",
+    RAISE_NOTICES,
     "DROP TABLE IF EXISTS never_was",
     "COMMIT",
 )

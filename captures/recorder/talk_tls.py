@@ -79,10 +79,10 @@ def _query(**parameters: str) -> Callable[[Stage], None]:
             stage.did("log in", connection.info.status.name)
             got = connection.execute("SELECT 'Verschlüsselt', %s::int4", (42,)).fetchall()
             stage.did("SELECT 'Verschlüsselt', 42", got)
-            got = connection.execute(
+            long = connection.execute(
                 "SELECT string_agg(md5(g::text), '') FROM generate_series(1, 1100) g"
             ).fetchone()
-            stage.did("a value longer than two TLS records", len(got[0]) if got else None)
+            stage.did("a value longer than two TLS records", len(long[0]) if long else None)
 
     return run
 

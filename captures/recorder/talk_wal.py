@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from .conversation import Scenario, Stage
 from .servers import RecorderError, Server
@@ -288,7 +287,10 @@ def _only_one_database(stage: Stage) -> None:
 def _receive_backup(client: Client, command: str, stage: Stage) -> bytes:
     """Run BASE_BACKUP of 15 or later; note the archives' names and sizes, return the manifest."""
     client.send("Q", command.encode() + b"\0")
-    results, archives, manifest = [], [], bytearray()
+    manifest = bytearray()
+    results: list[list[str | None]] = []
+    archives: list[list[str]] = []
+    sizes: list[int] = []
     inside = b""
     while True:
         tag, body = client.receive()
@@ -298,16 +300,18 @@ def _receive_backup(client: Client, command: str, stage: Stage) -> bytes:
             results.append(client._row(body))
         elif tag == "d" and body[:1] == b"n":
             name, where = body[1:].split(b"\0")[:2]
-            archives.append([name.decode(), where.decode(), 0])
+            archives.append([name.decode(), where.decode()])
+            sizes.append(0)
             inside = b"n"
         elif tag == "d" and body[:1] == b"m":
             inside = b"m"
         elif tag == "d" and body[:1] == b"d" and inside == b"n":
-            archives[-1][2] = int(archives[-1][2]) + len(body) - 1
+            sizes[-1] += len(body) - 1
         elif tag == "d" and body[:1] == b"d":
             manifest += body[1:]
         elif tag == "Z":
-            stage.did(command, {"rows": results, "archives": archives, "manifest": len(manifest)})
+            listed = [[*names, size] for names, size in zip(archives, sizes, strict=True)]
+            stage.did(command, {"rows": results, "archives": listed, "manifest": len(manifest)})
             return bytes(manifest)
 
 
@@ -385,8 +389,8 @@ SCENARIOS = {
         "replication commands as 10 knows them", "10", _commands, _small_table,
     ),
     "physical": Scenario(
-        "physical streaming to a raw client, twice on one connection, with hot standby feedback", "17", _physical,
-        _fresh_segment, settings=SMALL_WAL,
+        "physical streaming to a raw client, twice on one connection, with hot standby feedback",
+        "17", _physical, _fresh_segment, settings=SMALL_WAL,
     ),
     "timeline": Scenario(
         "TIMELINE_HISTORY, and a physical stream that the server ends where the timeline does",

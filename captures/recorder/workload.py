@@ -358,6 +358,11 @@ def large(run: Run) -> None:
     run.sql("ROLLBACK", "BEGIN", many(3000, 2), "SAVEPOINT s", many(3100, 2), BALLAST)
     run.before_abort()
     run.sql("ROLLBACK TO s", many(3200, 2), "COMMIT", "DELETE FROM streamed WHERE id < 20")
+    # 18 sends a Stream Abort for this one's subtransaction, whatever the protocol version.
+    run.sql(
+        "BEGIN", "SAVEPOINT s", many(4000, 3), "RELEASE s", many(4100, 3), BALLAST, "ROLLBACK",
+        many(4200, 1),
+    )  # fmt: skip
 
 
 def streams(run: Run) -> None:
