@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import truth, workload
+from . import schema, truth, workload
 from .servers import Server, running
 from .sniff import ethernet_sized_segments, sniffing
 from .wire import Client, Replication
@@ -145,7 +145,7 @@ def _record(name: str, recipe: Recipe, out: Path, cache: Path) -> None:
             peeks.append(truth.peek(peeker, TRUTH_SLOT, recipe.options))
 
         run = Run(server, SLOT, peek_now)
-        workload.setup(run)
+        schema.create(run.admin, run.major)
         _create_slots(server, admin, recipe.options)
         run.snapshot()
         for section in recipe.sections:

@@ -8,12 +8,13 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 
+from . import truth
 from .conversation import Scenario, Stage
 from .servers import RecorderError, Server
 from .wire import Client, Replication, ServerError, error_fields, lsn_number, lsn_text
 
 
-def _tool(stage: Stage, name: str, *arguments: str, wait: bool = True) -> subprocess.Popen[str]:
+def tool(stage: Stage, name: str, *arguments: str, wait: bool = True) -> subprocess.Popen[str]:
     """Start a PostgreSQL client program of the system's against the server, over TCP."""
     path = shutil.which(name)
     if not path:
@@ -206,12 +207,12 @@ def _receivewal(stage: Stage) -> None:
     folder.mkdir()
     admin = stage.server.connect()
     start = admin.value("SELECT pg_current_wal_lsn()")
-    process = _tool(
+    process = tool(
         stage, "pg_receivewal", "-D", str(folder), "-v", "-s", "1", "--synchronous",
         "--slot", "rw", "--if-not-exists", "--create-slot",
     )  # fmt: skip
     stage.did("pg_receivewal --create-slot --slot rw")
-    with _running(_tool(
+    with _running(tool(
         stage, "pg_receivewal", "-D", str(folder), "-v", "-s", "1", "--synchronous", "--slot", "rw",
         wait=False,
     )):  # fmt: skip
@@ -267,91 +268,10 @@ def _standby(stage: Stage) -> None:
     admin.close()
 
 
-def _base_backup(stage: Stage) -> None:
-    target = stage.folder / "backup"
-    arguments = ["-D", str(target), "-X", "none", "-c", "fast", "-l", "captured", "--no-slot"]
-    arguments += ["-F", "t", "-P"]
-    _tool(stage, "pg_basebackup", *arguments)
-    stage.did("pg_basebackup " + " ".join(arguments[2:]))
-    stage.facts["files"] = {p.name: p.stat().st_size for p in sorted(target.iterdir())}
-
-
-def _only_one_database(stage: Stage) -> None:
-    admin = stage.server.connect("template1")
-    admin.query("ALTER DATABASE template0 WITH IS_TEMPLATE false")
-    admin.query("DROP DATABASE template0")
-    admin.query("DROP DATABASE postgres")
-    admin.close()
-
-
-def _receive_backup(client: Client, command: str, stage: Stage) -> bytes:
-    """Run BASE_BACKUP of 15 or later; note the archives' names and sizes, return the manifest."""
-    client.send("Q", command.encode() + b"\0")
-    manifest = bytearray()
-    results: list[list[str | None]] = []
-    archives: list[list[str]] = []
-    sizes: list[int] = []
-    inside = b""
-    while True:
-        tag, body = client.receive()
-        if tag == "E":
-            raise ServerError({"M": body.decode(errors="replace")}, command)
-        if tag == "D":
-            results.append(client._row(body))
-        elif tag == "d" and body[:1] == b"n":
-            name, where = body[1:].split(b"\0")[:2]
-            archives.append([name.decode(), where.decode()])
-            sizes.append(0)
-            inside = b"n"
-        elif tag == "d" and body[:1] == b"m":
-            inside = b"m"
-        elif tag == "d" and body[:1] == b"d" and inside == b"n":
-            sizes[-1] += len(body) - 1
-        elif tag == "d" and body[:1] == b"d":
-            manifest += body[1:]
-        elif tag == "Z":
-            listed = [[*names, size] for names, size in zip(archives, sizes, strict=True)]
-            stage.did(command, {"rows": results, "archives": listed, "manifest": len(manifest)})
-            return bytes(manifest)
-
-
-def _full_for_incremental(stage: Stage) -> None:
-    _only_one_database(stage)
-    client = Client(
-        str(stage.server.folder), stage.server.port, {"user": "postgres", "replication": "true"}
-    )
-    command = (
-        "BASE_BACKUP (LABEL 'full', CHECKPOINT 'fast', MANIFEST 'yes', MANIFEST_CHECKSUMS 'NONE')"
-    )
-    (stage.folder / "manifest").write_bytes(_receive_backup(client, command, stage))
-    client.close()
-    admin = stage.server.connect("template1")
-    admin.query("CREATE TABLE t (id integer); INSERT INTO t VALUES (1); CHECKPOINT")
-    admin.close()
-
-
-def _incremental(stage: Stage) -> None:
-    client = stage.raw(replication="true")
-    client.send("Q", b"UPLOAD_MANIFEST\0")
-    while client.receive()[0] != "G":
-        pass
-    manifest = (stage.folder / "manifest").read_bytes()
-    for at in range(0, len(manifest), 16384):
-        client.send("d", manifest[at : at + 16384])
-    client.send("c")
-    client.until_ready("UPLOAD_MANIFEST")
-    stage.did("UPLOAD_MANIFEST", len(manifest))
-    _receive_backup(
-        client, "BASE_BACKUP (LABEL 'incremental', PROGRESS, CHECKPOINT 'fast', INCREMENTAL, "
-        "MANIFEST 'yes', MANIFEST_CHECKSUMS 'NONE', COMPRESSION 'gzip', COMPRESSION_DETAIL 'level=9')", stage
-    )  # fmt: skip
-    client.close()
-
-
 def _test_decoding(stage: Stage) -> None:
     admin = stage.server.connect()
     common = ("-d", "postgres", "--slot", "td")
-    _tool(stage, "pg_recvlogical", *common, "--create-slot", "-P", "test_decoding")
+    tool(stage, "pg_recvlogical", *common, "--create-slot", "-P", "test_decoding")
     stage.did("pg_recvlogical --create-slot -P test_decoding")
     admin.query("SELECT pg_create_logical_replication_slot('truth', 'test_decoding')")
     admin.query("INSERT INTO t VALUES (1, 'für'), (2, NULL)")
@@ -359,7 +279,7 @@ def _test_decoding(stage: Stage) -> None:
     admin.query("BEGIN; DELETE FROM t WHERE id = 1; TRUNCATE t; COMMIT")
     end = admin.value("SELECT pg_current_wal_lsn()")
     output = stage.folder / "decoded"
-    _tool(
+    tool(
         stage, "pg_recvlogical", *common, "--start", "-f", str(output), "--endpos", end,
         "-o", "include-xids=1", "-o", "skip-empty-xacts=1",
     )  # fmt: skip
@@ -374,8 +294,42 @@ def _test_decoding(stage: Stage) -> None:
     admin.close()
 
 
-def _summarize(server: Server) -> None:
-    server.configure({"summarize_wal": "on"})
+def _psycopg2(stage: Stage) -> None:
+    """psycopg2's replication cursor, which waits with select() and confirms what it consumed."""
+    try:
+        import psycopg2.extras  # type: ignore[import-untyped]
+    except ImportError:
+        raise RecorderError("this capture needs psycopg2; pip install psycopg2-binary") from None
+    admin = stage.server.connect()
+    options = {"proto_version": "1", "publication_names": "pub"}
+    connection = psycopg2.connect(
+        host="127.0.0.1", port=stage.server.port, user="postgres", dbname="postgres",
+        sslmode="disable", gssencmode="disable", application_name="psycopg2",
+        connection_factory=psycopg2.extras.LogicalReplicationConnection,
+    )  # fmt: skip
+    cursor = connection.cursor()
+    cursor.create_replication_slot("ps2", output_plugin="pgoutput")
+    stage.did("create_replication_slot ps2")
+    admin.query("SELECT pg_create_logical_replication_slot('truth', 'pgoutput')")
+    admin.query("INSERT INTO t VALUES (1, 'psycopg2'), (2, 'zwei')")
+    admin.query("UPDATE t SET id = 3 WHERE id = 2")
+    rows = truth.peek(admin, "truth", options)
+    cursor.start_replication("ps2", decode=False, options=options, status_interval=1)
+    got: list[bytes] = []
+    deadline = time.monotonic() + 20
+    while len(got) < len(rows) and time.monotonic() < deadline:
+        message = cursor.read_message()
+        if message is None:
+            time.sleep(0.02)
+            continue
+        got.append(bytes(message.payload))
+        cursor.send_feedback(flush_lsn=message.wal_end, reply=True, force=True)
+    connection.close()
+    admin.close()
+    if got != [data for _, _, data in rows]:
+        raise RecorderError("what psycopg2 received differs from the server's own list")
+    stage.did("start_replication ps2", [m.hex() for m in got], ended_by="the connection's end")
+    stage.facts["peek"] = [[lsn, xid, data.hex()] for lsn, xid, data in rows]
 
 
 SMALL_WAL = {"full_page_writes": "off", "wal_level": "replica"}
@@ -404,17 +358,9 @@ SCENARIOS = {
         "physical streaming to a hot standby that sends feedback; it is stopped at the end",
         "16", _standby, _fresh_segment, settings=SMALL_WAL,
     ),
-    "base-backup-15": Scenario(
-        "BASE_BACKUP by pg_basebackup, typed CopyData; the capture is cut after some 250 kB",
-        "15", _base_backup, _only_one_database, cut=250_000,
-    ),
-    "base-backup-14": Scenario(
-        "BASE_BACKUP by pg_basebackup, raw tar in CopyData; the capture is cut after some 150 kB",
-        "14", _base_backup, _only_one_database, cut=150_000,
-    ),
-    "base-backup-incremental": Scenario(
-        "UPLOAD_MANIFEST and an incremental BASE_BACKUP (gzip), complete, with manifest and progress",
-        "18", _incremental, _full_for_incremental, prepare=_summarize,
+    "psycopg2": Scenario(
+        "pgoutput to psycopg2's replication cursor, which just leaves at the end", "15",
+        _psycopg2, _small_table,
     ),
     "test-decoding": Scenario(
         "logical streaming with the plug-in test_decoding to pg_recvlogical", "15", _test_decoding,
