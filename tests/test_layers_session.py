@@ -201,6 +201,17 @@ def test_what_is_not_postgresql_passes_unchanged(tmp_path: Path) -> None:
     assert [bytes(p) for p in got if TCP in p] == [bytes(p) for p in web]
 
 
+@pytest.mark.parametrize("name", ["tls12.pcap", "tls-direct.pcap"])
+def test_encrypted_segments_pass_unchanged(name: str) -> None:
+    path = CAPTURES / "conversation" / name
+    frames = [pkt for pkt in sniff(offline=str(path)) if TCP in pkt]
+    sent = [bytes(p) for p in frames if isinstance(p[TCP].payload, Raw)]
+    got = [bytes(pkt) for pkt in read(path)]
+    asked = 2 if name == "tls12.pcap" else 0  # SSLRequest and its answer
+    assert len(sent) - asked > 5
+    assert sent[asked:] == [each for each in got if each in sent[asked:]]
+
+
 def test_layers_can_be_asked_for(talk: list[tuple[str, bytes]]) -> None:
     pkts = read(TOUR)
     inserts = [pkt for pkt in pkts if Insert in pkt]

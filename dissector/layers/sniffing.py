@@ -28,6 +28,9 @@ FRAME_LIMIT = 1 << 20
 WINDOW = 1 << 20
 """Bytes that wait for what is missing before them; then it is a gap."""
 
+SEGMENTS = 500
+"""The same in segments."""
+
 HELD = 1000
 """Packets that are kept while it is not known whether a connection is PostgreSQL."""
 
@@ -131,7 +134,8 @@ class PostgresSession(IPSession):
     what is wrong with it, such as bytes that are missing before it.
 
     Packets that are not PostgreSQL pass unchanged; so do both sides of a connection that turns out to
-    be something else. Segments without a message of their own (handshake, acknowledgements) do not.
+    be something else, and segments of TLS or GSSAPI. Segments without a message of their own
+    (handshake, acknowledgements) do not.
     assumptions: `dissector.session.Assumptions` for connections whose start is not in the capture.
     """
 
@@ -142,6 +146,7 @@ class PostgresSession(IPSession):
 
         self._capture = capture
         self._framer = framing.Framer
+        self._ciphers = (framing.TLS, framing.GSS)
         self._tables = schemas.Tables()
         self._assumptions = assumptions or session.Assumptions()
         self._flows: dict[Any, _Flow] = {}
@@ -196,11 +201,22 @@ class PostgresSession(IPSession):
             flow.client = physical if starts else 1 - physical
         elif way.first is None:
             way.first = tcp.seq
+        if data and self._encrypted(flow, physical):
+            yield pkt
+            return
         if data:
             way.last = pkt
             way.add(tcp.seq + bool(tcp.flags.S), data, self._frame, int(pkt.time * SECOND))
         self._hold(flow, pkt)
-        yield from self._deliver(flow, physical, way.held > WINDOW)
+        late = way.held > WINDOW or len(way.waiting) > SEGMENTS
+        yield from self._deliver(flow, physical, late)
+
+    def _encrypted(self, flow: _Flow, physical: int) -> bool:
+        """TLS or GSSAPI has begun: the bytes are no messages here."""
+        framer = flow.framer
+        if framer is None or not framer.decided:
+            return False
+        return framer.sides[physical].mode in self._ciphers
 
     def _used(self, flow: _Flow, sender: tuple[Any, int], seq: int) -> bool:
         """A SYN for a pair that has been used, and not the same SYN again: a new connection."""
@@ -265,6 +281,8 @@ class PostgresSession(IPSession):
             yield from flow.held
             flow.held = []
         elif framer.decided:
+            if self._encrypted(flow, 0):
+                yield from flow.held
             flow.held = []
             for way, side in zip(flow.ways, framer.sides, strict=True):
                 way.forget(side.offset())
