@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .servers import RecorderError, Server, running
-from .sniff import ethernet_sized_segments, sniffing, write_pcapng
+from .sniff import LostError, ethernet_sized_segments, sniffing, write_pcapng
 from .truth import write_description
 from .wire import Client
 
@@ -118,8 +119,19 @@ def _cut(path: Path, limit: int) -> int:
     return len(data) - at
 
 
-def record(name: str, scenario: Scenario, out: Path, cache: Path) -> None:
+def record(name: str, scenario: Scenario, out: Path, cache: Path, attempts: int = 3) -> None:
     """Record a conversation into out/conversation, with its journal as NAME.json."""
+    for attempt in range(1, attempts + 1):
+        try:
+            _record(name, scenario, out, cache)
+            return
+        except LostError as error:
+            print(f"{name}: attempt {attempt}: {error}", file=sys.stderr)
+            if attempt == attempts:
+                raise
+
+
+def _record(name: str, scenario: Scenario, out: Path, cache: Path) -> None:
     target = out / FOLDER
     target.mkdir(parents=True, exist_ok=True)
     with (

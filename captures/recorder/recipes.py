@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import schema, truth, workload
 from .servers import Server, running
-from .sniff import ethernet_sized_segments, sniffing
+from .sniff import LostError, ethernet_sized_segments, sniffing
 from .wire import Client, Replication
 from .workload import Run, Section
 
@@ -127,15 +128,18 @@ def record_recipe(name: str, recipe: Recipe, out: Path, cache: Path, attempts: i
                     stack.enter_context(ethernet_sized_segments())
                 _record(name, recipe, out, cache)
             return
-        except truth.MismatchError as error:
+        except (truth.MismatchError, LostError) as error:
             print(f"{name}: attempt {attempt}: {error}", file=sys.stderr)
             if attempt == attempts:
                 raise
 
 
 def _record(name: str, recipe: Recipe, out: Path, cache: Path) -> None:
-    path = out / f"{name}.pcap"
-    with running(recipe.major, cache, recipe.settings, recipe.port) as server:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(recipe.major, cache, recipe.settings, recipe.port) as server,
+    ):
+        path = Path(folder) / f"{name}.pcap"
         peeks: list[list[truth.Row]] = []
         encoding = recipe.client_encoding or "UTF8"
         admin = server.connect()
@@ -187,6 +191,7 @@ def _record(name: str, recipe: Recipe, out: Path, cache: Path) -> None:
             "types": truth.custom_types(admin),
             "tables": truth.final_tables(admin),
         }
+        (out / path.name).write_bytes(path.read_bytes())
         run.close()
         peeker.close()
         admin.close()

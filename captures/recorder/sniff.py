@@ -14,6 +14,10 @@ from pathlib import Path
 from .servers import RecorderError
 
 
+class LostError(RecorderError):
+    """tcpdump dropped packets: recording again helps."""
+
+
 def check_rights() -> None:
     """Raise RecorderError when this process cannot sniff."""
     if not shutil.which("tcpdump"):
@@ -55,7 +59,7 @@ def sniffing(path: Path, port: int, *options: str, interface: str = "lo") -> Ite
         _, report = process.communicate(timeout=10)
     for line in report.splitlines():
         if "dropped by kernel" in line and not line.startswith("0 "):
-            raise RecorderError(f"tcpdump lost packets ({line}); record again")
+            raise LostError(f"tcpdump lost packets ({line}); record again")
 
 
 @contextlib.contextmanager
