@@ -17,9 +17,6 @@ from dissector.steps import NULL_REASON, byte_text
 from dissector.text import decode_text, visible
 from dissector.values import type_name
 
-PADDED_LSN = 19
-"""The first release that writes the low half of an LSN with eight digits."""
-
 STATES = {"null": "NULL", "unchanged": "unchanged TOAST", "not sent": "not sent"}
 """What stands for a column that has no bytes, by its state."""
 
@@ -53,10 +50,13 @@ class Row(NamedTuple):
     text: str
 
 
-def lsn(value: int, release: int = 18) -> str:
-    """An LSN: high and low half in hex, ``0/1A2B3C4``; release 19 pads the low half."""
-    low = value & 0xFFFFFFFF
-    return f"{value >> 32:X}/{low:08X}" if release >= PADDED_LSN else f"{value >> 32:X}/{low:X}"
+def lsn(value: int) -> str:
+    """An LSN: high and low half in hex, ``0/1A2B3C4``, the same for every release.
+
+    Servers of release 19 pad the low half with zeros in their own output; one form for all releases
+    keeps LSNs of different connections comparable as text.
+    """
+    return f"{value >> 32:X}/{value & 0xFFFFFFFF:X}"
 
 
 def timestamp(value: int) -> str:
@@ -217,8 +217,6 @@ def _field(node: Node, declared: Field, context: Context, state: str) -> str:
         return flags(value, declared.flags)
     show = _SHOW.get(kind.show)
     text = show(value) if show else str(value)
-    if kind.show == "lsn":
-        text = lsn(value, node.place.release or context.release)
     known = declared.values.get(chr(value) if kind.show == "char" else value)
     if kind.show == "oid":
         known = known or _oid(declared.name, value, context)
@@ -235,6 +233,7 @@ def _oid(name: str, value: int, context: Context) -> str | None:
 
 
 _SHOW: dict[str, Callable[[int], str]] = {
+    "lsn": lsn,
     "char": byte_text,
     "timestamp": timestamp,
     "full_xid": full_xid,

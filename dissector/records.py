@@ -58,7 +58,7 @@ def record(
         "message": view.path[0] if view.path else None,
         "path": list(view.path),
         "length": row.length,
-        "lsn": None if row.lsn == NO_LSN else display.lsn(row.lsn, view.dialect.release),
+        "lsn": None if row.lsn == NO_LSN else display.lsn(row.lsn),
         "xid": row.xid or None,
         "relation": _clean(relation),
         "summary": summary(view, secrets),

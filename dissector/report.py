@@ -30,7 +30,7 @@ def list_cells(capture: Capture, view: MessageView) -> tuple[str, ...]:
         iso_time(row.time, capture.digits(row)),
         f"{row.stream}{DIRECTIONS[row.direction]}",
         ".".join(view.path),
-        "" if row.lsn == NO_LSN else display.lsn(row.lsn, view.dialect.release),
+        "" if row.lsn == NO_LSN else display.lsn(row.lsn),
         str(row.xid or ""),
         visible(names),
         summary(view, capture.options.show_secrets),
