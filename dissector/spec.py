@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 FIRST_RELEASE = 10
 """Logical replication with pgoutput begins with PostgreSQL 10."""
@@ -98,7 +99,7 @@ class Field:
     also: tuple[int, ...] = ()
     size_from: str = ""
     count_from: str = ""
-    values: Mapping[int | str, str] = field(default_factory=lambda: _NO_VALUES, hash=False)
+    values: Mapping[Any, str] = field(default_factory=lambda: _NO_VALUES, hash=False)
     flags: Mapping[int, str] = field(default_factory=lambda: _NO_FLAGS, hash=False)
     closed: bool = False
     sizes: tuple[int, int] | None = None
@@ -270,9 +271,11 @@ class Dialect:
     Start and Stream Stop; parallel: streaming 'parallel'; binary: pgoutput's option.
     copy: what CopyData holds: "" (unknown), "pgoutput", "plugin" (text of another output plug-in),
         "wal" (physical), "rows" (COPY text or CSV), "rows-binary", "backup" (typed, 15 and later),
-        "tar" (before 15). auth: what the client's 'p' means: "" or the last authentication
-        request's name ("AuthenticationSASL", ...).
+        "tar" (before 15), "manifest" (UPLOAD_MANIFEST). Also "tls", "gssenc", "unencrypted": the
+        stream is not one of messages at all, see catalogue.outside. auth: what the client's 'p'
+        means: "" or the last authentication request's name ("AuthenticationSASL", ...).
     startup: the frontend stream has not sent its StartupMessage yet: messages have no type byte.
+        Of the backend, with auth "SSLRequest" or "GSSENCRequest": a one-byte answer is due.
     protocol: (major << 16) + minor of the envelope. encoding: Python's codec of the client_encoding,
         in which names, queries and text values are.
     """
