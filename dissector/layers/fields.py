@@ -2,7 +2,8 @@
 
 Values stay raw: integers, `bytes`, packets. A field whose value is None in a packet that is built is
 computed: lengths and counts from what they measure. A field that finds fewer bytes than it needs raises
-`Unparsed`, which the packet turns into "the rest is Raw"; nothing of it reaches the caller.
+`Unparsed`, which the packet turns into "the rest is Raw"; nothing of it reaches the caller. Bytes that
+are read come as a memoryview, so that a long row is not copied once for each of its columns.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ def attribute(name: str) -> str:
     ``pkt.name`` is the layer's name at a scapy prompt and stays so; the field is ``pkt.name_``.
     """
     return f"{name}_" if hasattr(Packet, name) or name in Packet.__all_slots__ else name
+
+
+MAX_ELEMENTS = 65_536
+"""Elements of one repeat that become packets: all that an Int16 counts; an Int32 counts a gigabyte."""
 
 
 class Unparsed(Exception):  # noqa: N818
@@ -75,7 +80,7 @@ class NumberField(_Catalogued):
         code = _CODES[decl.kind.width]
         super().__init__(decl, default, code if decl.kind.signed else code.upper())
 
-    def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Any]:
+    def getfield(self, pkt: Any, s: memoryview) -> tuple[memoryview, Any]:
         if len(s) < self.sz:
             raise Unparsed
         return s[self.sz :], self.struct.unpack_from(s)[0]
@@ -108,10 +113,10 @@ class CharField(_Catalogued):
             raise ValueError(f"{self.name} is one byte, not {len(x)}")
         return x
 
-    def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Any]:
+    def getfield(self, pkt: Any, s: memoryview) -> tuple[memoryview, Any]:
         if not s or (self.decl.constant is not None and s[:1] != self.default):
             raise Unparsed
-        return s[1:], s[:1]
+        return s[1:], bytes(s[:1])
 
     def addfield(self, pkt: Any, s: bytes, val: Any) -> bytes:
         return s + (val or b"\0")
@@ -141,13 +146,18 @@ class TextField(_BytesField):
     def __init__(self, decl: Declared) -> None:
         super().__init__(decl, b"")
 
-    def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Any]:
-        end = s.find(0)
-        if end >= 0:
-            return s[end + 1 :], s[:end]
+    def getfield(self, pkt: Any, s: memoryview) -> tuple[memoryview, Any]:
         if not s:
             raise Unparsed
-        return b"", Unterminated(s)
+        size = 64
+        while True:  # a view has no find; look at twice as much each time
+            head = bytes(s[:size])
+            end = head.find(0)
+            if end >= 0:
+                return s[end + 1 :], head[:end]
+            if size >= len(s):
+                return s[len(s) :], Unterminated(head)
+            size *= 2
 
     def addfield(self, pkt: Any, s: bytes, val: Any) -> bytes:
         val = self.any2i(pkt, val) or b""
@@ -172,7 +182,7 @@ class DataField(_BytesField):
         default = None if self.may_be_null else bytes(self.width)
         super().__init__(decl, default)
 
-    def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Any]:
+    def getfield(self, pkt: Any, s: memoryview) -> tuple[memoryview, Any]:
         size = self.width or len(s)
         if self.size_from is not None:
             size = pkt.fields.get(attribute(self.size_from.name))
@@ -184,7 +194,7 @@ class DataField(_BytesField):
             return s, None
         if size < 0 or size > len(s):
             raise Unparsed
-        return s[size:], s[:size]
+        return s[size:], bytes(s[:size])
 
     def addfield(self, pkt: Any, s: bytes, val: Any) -> bytes:
         return s + (val or b"")
@@ -213,7 +223,7 @@ class ArrayField(_Catalogued):
     def i2count(self, pkt: Any, x: Any) -> int:
         return len(x or ())
 
-    def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Any]:
+    def getfield(self, pkt: Any, s: memoryview) -> tuple[memoryview, Any]:
         count = pkt.fields.get(attribute(self.count_from))
         if count is None or count < 0:
             raise Unparsed
@@ -240,7 +250,7 @@ class PartField(_PacketFieldSingle):
             x.add_parent(pkt)
         return x
 
-    def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Any]:
+    def getfield(self, pkt: Any, s: memoryview) -> tuple[memoryview, Any]:
         part, rest = self.cls.part(s, pkt)
         if part.stopped == 0:
             raise Unparsed
@@ -261,13 +271,13 @@ class RepeatField(PacketListField):
         self.until_zero = until_zero
         super().__init__(attribute(name), [], cls)
 
-    def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Any]:
+    def getfield(self, pkt: Any, s: memoryview) -> tuple[memoryview, Any]:
         left = pkt.fields.get(attribute(self.count)) if self.count else len(s)
         if left is None or left < 0:
             raise Unparsed
         found: list[Any] = []
         # Counts are not believed: the loop ends with the bytes, and an element takes at least one.
-        while left and s and not (self.until_zero and s[0] == 0):
+        while left and s and len(found) < MAX_ELEMENTS and not (self.until_zero and s[0] == 0):
             part, rest = self.cls.part(s, pkt)
             if part.stopped != 0:
                 found.append(part)
@@ -276,7 +286,7 @@ class RepeatField(PacketListField):
                 return rest, found
             s = rest
             left -= 1
-        pkt.broken = bool(left and self.count)
+        pkt.broken = bool(left and self.count) or len(found) >= MAX_ELEMENTS
         return s, found
 
 
@@ -290,12 +300,12 @@ class OptionField(ConditionalField):
         self.last_required = last_required
         super().__init__(CharField(decl), lambda pkt: pkt.chosen(choice) == decl.constant)
 
-    def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, Any]:
+    def getfield(self, pkt: Any, s: memoryview) -> tuple[memoryview, Any]:
         decl = self.fld.decl
         taken = pkt.taken(self.choice)
         if not taken and s[:1] == self.fld.default:
             if decl.since <= pkt.dialect.release <= decl.until:
-                return s[1:], s[:1]
+                return s[1:], self.fld.default
         elif taken:
             return s, None
         if self.last_required:

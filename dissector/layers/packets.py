@@ -189,12 +189,16 @@ class CataloguePacket(Packet):
         return cls.length_at + length if length >= width else None
 
     @classmethod
-    def part(cls, data: bytes, parent: Any) -> tuple[Any, bytes]:
+    def part(cls, data: memoryview, parent: Any) -> tuple[Any, memoryview]:
         """Read one part from the beginning of `data`: the packet and the bytes after it."""
         part = cls(_parent=parent)
-        return part, part.do_dissect(data)
+        return part, part.read(data)
 
     def do_dissect(self, s: bytes) -> bytes:
+        return bytes(self.read(memoryview(s)))
+
+    def read(self, s: memoryview) -> memoryview:
+        """Read the fields from the beginning of `s`; returns what is left of it."""
         for number, fld in enumerate(type(self).fields_desc):
             try:
                 rest, value = fld.getfield(self, s)
@@ -215,11 +219,11 @@ class CataloguePacket(Packet):
         self.explicit = 1  # type: ignore[misc]
         return s
 
-    def _bounded(self, before: bytes, rest: bytes, length: int) -> bytes:
+    def _bounded(self, before: memoryview, rest: memoryview, length: int) -> memoryview:
         """What follows the length field and is inside the message; the rest is not the message's."""
         width = len(before) - len(rest)
         if width <= length < len(before):
-            self._tail = before[length:]
+            self._tail = bytes(before[length:])
             return before[width:length]
         return rest
 
