@@ -120,10 +120,14 @@ def test_leaves_tile_the_bytes_and_both_engines_agree(path: Path) -> None:
         assert fast.path == tuple(m.name for m in messages(slow))
 
 
+DESERVED = {"pg18-proto1": {"stream-outside"}}
+"""18 sends Stream Abort, for a subtransaction rolled back, to a client that never asked to stream."""
+
+
 @pytest.mark.parametrize("path", [p for p in ALL if p.parent == FOLDER], ids=lambda p: p.stem)
 def test_real_servers_give_no_finding_that_they_do_not_deserve(path: Path) -> None:
     capture = open_capture([str(path)]).read()
     for number in range(1, capture.count + 1):
         view = capture.message(number)
-        bad = [f for f in view.found if f.severity > Severity.NOTE]
-        assert not bad, (number, view.path, bad)
+        bad = {f.code for f in view.found if f.severity > Severity.NOTE}
+        assert bad <= DESERVED.get(path.stem, set()), (number, view.path, view.found)
