@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from struct import unpack_from
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +23,20 @@ from .bulk import SHORT, Answers, CopyBoth, Run, copy_rows, data_rows, walk
 from .capture import Chunk, End, Gap
 from .findings import Finding, finding
 from .node import findings
-from .rows import ASSUMED, BACKEND, DIRECTIONS, FRONTEND, INCOMPLETE
+from .rows import ASSUMED, BACKEND, DECRYPTED, DIRECTIONS, FRONTEND, INCOMPLETE
 from .schema_findings import schema_findings
 from .schemas import Tables
 from .session import Assumptions, Context, Session
 from .spec import Dialect
 
-UNDECIDED, STARTUP, ANSWER, MESSAGES, LOST, TLS, GSS, FOREIGN = range(8)
+if TYPE_CHECKING:  # cryptography is imported where a connection is encrypted
+    from .encrypted import Closed, Encrypted
+    from .plaintext import PlainText
+    from .tls import KeyLog
+
+UNDECIDED, STARTUP, ANSWER, MESSAGES, LOST, TLS, GSS, WAITS = range(8)
 """What the next bytes of a side are: not known yet, a start-up packet, a one-byte answer, messages, bytes
-without a boundary, TLS records, GSSAPI packets, something that is not PostgreSQL."""
+without a boundary, TLS records, GSSAPI packets, what the server's one-byte answer will tell."""
 
 HEAD_LIMIT = 1 << 18
 """Bytes of an unjudged stream that are kept until it is called foreign."""
@@ -44,6 +49,9 @@ LANE_TAGS = {
     for lane, name in (("pgoutput", "CopyData"), ("copy", "CopyData"), ("rows", "DataRow"))
 }
 """The type byte of the messages that a lane takes."""
+
+GSS_LARGEST = 1 << 16
+"""Longer than any packet of a GSSAPI-encrypted connection: those have 16384 bytes at most."""
 
 HELD_LIMIT = 1 << 20
 """Bytes of the server that wait for the client's first packet, where segments came out of order."""
@@ -155,10 +163,18 @@ class Framer:
     """All of one connection. Feed it chunks and gaps in capture order; take `Framed` messages."""
 
     def __init__(
-        self, tables: Tables, assumptions: Assumptions, client: int | None, ports: tuple[int, int]
+        self,
+        tables: Tables,
+        assumptions: Assumptions,
+        client: int | None,
+        ports: tuple[int, int],
+        keylog: KeyLog | None = None,
+        session: Session | None = None,
     ) -> None:
         self.tables = tables
-        self.session = Session(tables, assumptions)
+        self.session = session or Session(tables, assumptions)
+        self.keylog = keylog
+        self.encrypted: Encrypted | None = None
         self.assumptions = assumptions
         self.sides = (Side(0), Side(1))
         self.client = client
@@ -196,14 +212,14 @@ class Framer:
             if not self.decided and not self._decide(final):
                 return
             progress = False
-            while (side := self._next()) is not None:
+            while (first := self._next()) is not None:
                 progress = True
-                block = self._block(side) if self.fast else None
+                block = self._block(first) if self.fast else None
                 if block is not None:
                     yield block
                 else:
-                    yield from self._one(side)
-            for side in self.sides:  # type: ignore[assignment]
+                    yield from self._one(first)
+            for side in self.sides:
                 if side.hole is not None:
                     progress |= self._over_hole(side)
                 if not self._whole(side) and side.take():
@@ -211,9 +227,13 @@ class Framer:
                 elif side.waiting and isinstance(side.waiting[0], Gap):
                     yield from self._gap(side, side.waiting.popleft())
                     progress = True
+            yield from self._decrypted(False)
             if not progress:
                 break
         if final and self.decided and not self.foreign:
+            if self.encrypted is not None:
+                yield from map(self._closed, self.encrypted.finish(self.sides))
+                yield from self._decrypted(True)
             for side in self.sides:
                 yield from self._rest(side)
 
@@ -257,9 +277,13 @@ class Framer:
             if packet:
                 self._roles(client, STARTUP, MESSAGES)
                 return True
-            if recognise.is_postgres_hello(starts[client]):
-                self._roles(client, TLS, TLS)
-                return True
+            if recognise.is_tls_record(starts[client]):
+                hello = self._direct_tls(starts[client], final)
+                if hello:
+                    self.session.facts["encryption"] = "TLS (direct)"
+                    self._begin_tls(client)
+                    return True
+                waits |= hello is None
         return self._middle(starts, candidates, waits, final)
 
     def _middle(
@@ -288,6 +312,27 @@ class Framer:
         if self.from_start and not waits and all(len(s) > 64 for s in starts) and not proof:
             return False
         return None
+
+    def _direct_tls(self, start: bytes, final: bool) -> bool | None:
+        """Whether a TLS ClientHello begins a PostgreSQL connection; None: not all of it is here."""
+        if self.forced or recognise.is_postgres_hello(start):
+            return True
+        whole = len(start) >= 5 and len(start) >= 5 + int.from_bytes(start[3:5], "big")
+        return False if whole or final else None
+
+    def _begin_tls(self, client: int) -> None:
+        """From here on both sides send TLS records."""
+        from .encrypted import Encrypted
+
+        self._roles(client, TLS, TLS)
+        inner = Framer(
+            self.tables, self.assumptions, client, (0, 0), session=self.session
+        )
+        inner.decided = True
+        inner.fast = self.fast
+        inner._roles(client, STARTUP, MESSAGES)
+        self.encrypted = Encrypted(inner, client, self.keylog)
+        self.session.tls = self.encrypted.facts
 
     def _roles(self, client: int, frontend: int, backend: int) -> None:
         self.client = client
@@ -329,7 +374,22 @@ class Framer:
             return min(left, 1)
         if side.mode == LOST:
             return left if side.skipped < left else 0
+        if side.mode == GSS:
+            return self._gss_packet(side)
+        if side.mode == WAITS:
+            answered = self.sides[1 - side.physical].mode != ANSWER
+            return left if answered or self.final else 0
         return left
+
+    def _gss_packet(self, side: Side) -> int:
+        """Bytes of the next whole packet: its length and as much; all there is where it makes no sense."""
+        left = side.left()
+        if left < 4:
+            return 0
+        (length,) = unpack_from(">I", side.buffer, side.at)
+        if length > GSS_LARGEST:
+            return left
+        return length + 4 if left >= length + 4 else 0
 
     def _sound(self, side: Side, length: int) -> bool:
         """Whether the header at the cursor can be a message's: an unknown letter may be a new message,
@@ -375,7 +435,13 @@ class Framer:
         if side.mode == STARTUP:
             yield from self._startup(side, size)
         elif side.mode == ANSWER:
-            self._answer(side)
+            yield from self._answer(side)
+        elif side.mode == TLS and self.encrypted is not None:
+            yield from map(self._closed, self.encrypted.take(side))
+        elif side.mode == GSS:
+            yield self._outside(side, size, "gssenc")
+        elif side.mode == WAITS:
+            self._unanswered(side)
         elif side.mode == LOST:
             self._seek(side)
         elif side.mode == MESSAGES:
@@ -483,24 +549,73 @@ class Framer:
         name = getattr(packet, "name", "")
         if name in ("SSLRequest", "GSSENCRequest"):
             server.mode = ANSWER
+            side.mode = WAITS
             self.session.asked_encryption = name
         else:
             side.mode = MESSAGES
         yield framed
 
-    def _answer(self, side: Side) -> None:
+    def _answer(self, side: Side) -> Iterator[Framed]:
         """The server's one byte; anything else is a message (an ErrorResponse)."""
         byte = chr(side.buffer[side.at])
         client = self.sides[1 - side.physical]
+        side.mode = MESSAGES
+        client.mode = STARTUP
         if byte not in "SNG":
-            side.mode = MESSAGES
             return
         self.session.encryption_answer(byte)
-        side.at += 1
-        side.consumed += 1
-        side.mode = MESSAGES
-        if byte in "SG":
-            client.mode = side.mode = TLS if byte == "S" else GSS
+        yield self._outside(side, 1, "")
+        if byte == "S":
+            self._begin_tls(client.physical)
+        elif byte == "G":
+            client.mode = side.mode = GSS
+
+    def _unanswered(self, side: Side) -> None:
+        """The server's answer is not in the capture: what the client sends next tells."""
+        if recognise.is_tls_record(side.buffer[side.at : side.at + 8]):
+            self.session.encryption_answer("S")
+            self._begin_tls(side.physical)
+        else:
+            side.mode = STARTUP
+
+    # -- encryption
+
+    def _outside(self, side: Side, size: int, state: str) -> Framed:
+        """A row for `size` bytes at the cursor that are no message: see catalogue.outside."""
+        data, start = side.buffer[side.at : side.at + size], side.offset()
+        side.at += size
+        side.consumed += size
+        place = side.place(start + size)
+        return self._row(self._direction(side), start, data, state, place, [])
+
+    def _closed(self, record: Closed) -> Framed:
+        direction = FRONTEND if record.physical == self.client else BACKEND
+        return self._row(
+            direction, record.start, record.data, record.state, record.place, record.found
+        )
+
+    def _row(
+        self, direction: int, start: int, data: bytes, state: str, place: tuple[int, int, int],
+        found: list[Finding],
+    ) -> Framed:  # fmt: skip
+        context = self.session.outside(DIRECTIONS[direction], data, state)
+        severity = max((f.severity for f in [*found, *findings(context.tree)]), default=0)
+        return Framed(*place, direction, start, len(data), context, severity, 0, found)
+
+    def _decrypted(self, final: bool) -> Iterator[Framed | Block]:
+        """Messages out of the plain text that TLS records held."""
+        if self.encrypted is None:
+            return
+        for framed in self.encrypted.inner.messages(final):
+            framed.flags |= DECRYPTED
+            yield framed
+        for found in (self.encrypted.found, self.encrypted.inner.found):
+            self.found += found
+            found.clear()
+
+    def plain(self) -> list[PlainText]:
+        """The plain text of TLS records since the last call."""
+        return [] if self.encrypted is None else self.encrypted.plain()
 
     # -- damage
 
@@ -530,6 +645,10 @@ class Framer:
     def _gap(self, side: Side, gap: Chunk | Gap) -> Iterator[Framed]:
         """Bytes are missing: inside a message whose length is known, framing goes on after it."""
         assert isinstance(gap, Gap)
+        if side.mode == TLS and self.encrypted is not None:
+            yield from map(self._closed, self.encrypted.gap(side, gap))
+            side.buffer, side.at, side.base = b"", 0, gap.offset + gap.length
+            return
         left = side.left()
         about = ""
         if side.mode == MESSAGES and left >= recognise.HEADER:
@@ -539,7 +658,8 @@ class Framer:
             end = side.offset() + need
             side.notes.append(note)
             yield self._message(side, left, need - left)
-            after = end - (gap.offset + gap.length)
+            # without a frame: a hole in TLS, whose length in plain text is not known
+            after = end - (gap.offset + gap.length) if gap.frame else -1
             if after >= 0:
                 self._resume(side, gap, after)
                 return

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from .capture import CaptureFiles, Chunk, End, Pieces, StreamFinding, Streams
 from .findings import Finding
 from .framing import Block, Framed, Framer
-from .rows import BACKEND, COLUMNS, FRONTEND, Columns, Rows, empty_columns
+from .plaintext import PlainStore, PlainText
+from .rows import BACKEND, COLUMNS, DECRYPTED, FRONTEND, Columns, Rows, empty_columns
 from .schemas import Dialect, Path, Schema, Tables
+from .secrets import Keys
 from .session import Assumptions
 
 
@@ -53,6 +55,7 @@ class Batch:
 
     found: (row's place in this batch, finding) for findings that cannot be derived from a message's
     bytes. pieces: (connection, physical direction, Pieces). read, size: bytes of the files so far.
+    plain: what TLS records held that could be opened.
     """
 
     columns: Columns
@@ -67,6 +70,7 @@ class Batch:
     file_findings: list[Finding] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     stream_findings: list[StreamFinding] = field(default_factory=list)
+    plain: list[PlainText] = field(default_factory=list)
 
 
 class Indexer:
@@ -78,11 +82,13 @@ class Indexer:
         self.streams = Streams(files)
         self.tables = Tables()
         self.framers: dict[int, Framer] = {}
+        self.keys = Keys(options.keylog)
 
     def batches(self) -> Iterator[Batch]:
         """Batches until the end of the capture; the last one has `last` set."""
         before = self.tables.lengths()
         for stretch in self.streams.batches():
+            self.keys.learn(self.files)
             pieces: list[tuple[int, int, Pieces]] = []
             touched: dict[int, None] = {}
             for event in stretch.events:
@@ -113,6 +119,7 @@ class Indexer:
                 self.options.assumptions,
                 connection.client,
                 (connection.endpoints[0].port, connection.endpoints[1].port),
+                self.keys.log,
             )
         return framer
 
@@ -129,11 +136,19 @@ class Indexer:
             for part in self.framers[number].messages(final=final)
         ]
         columns, found = self._columns(parts)
+        plain = [text for number in touched for text in self._plain(number)]
         connections = [self._info(number) for number in touched]
         return Batch(
             columns, self.tables.since(before), connections, pieces, found,
             self._read(), sum(source.size for source in self.files.sources), self.files.frames,
+            plain=plain,
         )  # fmt: skip
+
+    def _plain(self, number: int) -> list[PlainText]:
+        texts = self.framers[number].plain()
+        for text in texts:
+            text.stream = number
+        return texts
 
     def _columns(
         self, parts: list[tuple[int, Framed | Block]]
@@ -240,6 +255,7 @@ class Index:
         self.facts: dict[str, Any] = {}
         self.complete = False
         self.read = self.size = self.frames = 0
+        self.plain = PlainStore()
         self._pieces: dict[tuple[int, int], list[Pieces]] = {}
         self._joined: dict[tuple[int, int], dict[str, NDArray[Any]]] = {}
 
@@ -259,6 +275,8 @@ class Index:
         for number, direction, pieces in batch.pieces:
             self._pieces.setdefault((number, direction), []).append(pieces)
             self._joined.pop((number, direction), None)
+        for text in batch.plain:
+            self.plain.add(text)
         for place, each in batch.found:
             self.found.setdefault(base + place + 1, []).append(each)
         for stream_finding in batch.stream_findings:
@@ -280,6 +298,7 @@ class Index:
                 (rows.column("stream") == about.connection)
                 & (rows.column("direction") == direction)
                 & (rows.column("offset") <= about.offset)
+                & (rows.column("flags") & DECRYPTED == 0)
             )
             last = int(mine[-1]) if len(mine) else -1
             end = (

@@ -98,6 +98,7 @@ class Session:
         self.cancel_key = b""
         self.cancels: tuple[int, bytes] | None = None
         self.asked_encryption = ""
+        self.tls: Callable[[], dict[str, str]] | None = None
         self.commands: list[Command] = []
 
     # -- the dialect in force
@@ -137,6 +138,14 @@ class Session:
         if direction == "F" and not dialect.startup:
             self.in_startup = False
         return context
+
+    def outside(self, direction: str, data: bytes, state: str) -> Context:
+        """Bytes that are no message: a TLS record, a GSSAPI packet (`state` as in Dialect.copy), or, with
+        state "", the server's one-byte answer to the request for encryption."""
+        asked = Dialect(startup=True, auth=self.asked_encryption)
+        dialect = Dialect(copy=state) if state else asked
+        tree = annotate(data, "frontend" if direction == "F" else "backend", dialect)
+        return Context((tree.name,), dialect, tree)
 
     def _copy_data(self, direction: str, data: bytes, context: Context) -> None:
         if not context.dialect.copy and self.began_in_middle:
@@ -408,6 +417,7 @@ class Session:
             "process_id": self.process_id or "",
             "cancels": self.cancels[0] if self.cancels else "",
         }
+        known |= self.tls() if self.tls is not None else {}
         return {name: value for name, value in known.items() if value != ""}
 
     # -- small things

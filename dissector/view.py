@@ -15,9 +15,10 @@ from .display import Context
 from .findings import Finding, Severity
 from .index import ConnectionInfo, Index, Indexer, Options
 from .node import Node, findings, messages
-from .rows import ASSUMED, BACKEND, DIRECTIONS, INCOMPLETE, Row
+from .rows import ASSUMED, BACKEND, DECRYPTED, DIRECTIONS, INCOMPLETE, Row
 from .schema_findings import schema_findings
 from .schemas import Schema
+from .secrets import Keys
 from .spec import Dialect
 
 
@@ -91,6 +92,7 @@ class Capture:
     def __init__(self, paths: Sequence[str], options: Options | None = None) -> None:
         self.paths = list(paths)
         self.options = options or Options()
+        Keys(self.options.keylog)  # a key log that cannot be used is told before anything is read
         self.files: CaptureFiles = open_capture_files(paths)
         self.index = Index()
         self._last: tuple[int, MessageView] | None = None
@@ -156,12 +158,32 @@ class Capture:
     # -- one message
 
     def extents(self, row: Row) -> list[Extent]:
-        """The pieces of the files that hold the message's bytes, in stream order, up to a gap."""
+        """The pieces of the files that hold the message's bytes, in stream order, up to a gap.
+
+        Of a decrypted message: those that hold the TLS records it was in.
+        """
+        physical = self._physical(row)
+        if not row.flags & DECRYPTED:
+            return self._pieces(row.stream, physical, row.offset, row.offset + row.length)
+        _, ranges = self.index.plain.read(row.stream, physical, row.offset, row.length)
+        return [e for low, high in ranges for e in self._pieces(row.stream, physical, low, high)]
+
+    def _physical(self, row: Row) -> int:
         client = self.connection(row.stream).client or 0
-        physical = client if row.direction != BACKEND else 1 - client
-        pieces = self.index.pieces(row.stream, physical)
+        return client if row.direction != BACKEND else 1 - client
+
+    def data(self, row: Row) -> bytes:
+        """The message's bytes, as far as the capture has them; of decrypted ones the plain text."""
+        if row.flags & DECRYPTED:
+            return self.index.plain.read(
+                row.stream, self._physical(row), row.offset, row.length
+            )[0]
+        return b"".join(self.files.read(e.position, e.length) for e in self.extents(row))
+
+    def _pieces(self, stream: int, physical: int, at: int, end: int) -> list[Extent]:
+        """Where bytes at..end of a direction's TCP stream lie, up to a gap."""
+        pieces = self.index.pieces(stream, physical)
         starts = pieces["offset"]
-        at, end = row.offset, row.offset + row.length
         i = int(np.searchsorted(starts, at, side="right")) - 1
         found = []
         while 0 <= i < len(starts) and at < end:
@@ -181,7 +203,7 @@ class Capture:
             return self._last[1]
         row = self.row(number)
         extents = self.extents(row)
-        data = b"".join(self.files.read(e.position, e.length) for e in extents)
+        data = self.data(row)
         dialect = self.index.tables.dialects[row.dialect]
         layer = "backend" if row.direction == BACKEND else "frontend"
         schema = self.index.tables.schemas[row.relation]

@@ -7,7 +7,7 @@ an offset. Source: the PostgreSQL manual's protocol chapter of each release.
 
 from __future__ import annotations
 
-from dissector.catalogue import frontend_backend, pgoutput, replication
+from dissector.catalogue import frontend_backend, outside, pgoutput, replication
 from dissector.catalogue.frontend_backend import ERROR_FIELDS
 from dissector.catalogue.releases import RELEASES, Release
 from dissector.spec import Dialect, Message
@@ -16,6 +16,7 @@ __all__ = [
     "ERROR_FIELDS",
     "LAYERS",
     "MESSAGES",
+    "OUTSIDE",
     "RELEASES",
     "Release",
     "by_name",
@@ -34,6 +35,9 @@ MESSAGES: tuple[Message, ...] = (
 )
 """Every declared message of every layer, each layer in documented order."""
 
+OUTSIDE: tuple[Message, ...] = outside.MESSAGES
+"""What is no message in the manual's lists: one-byte answers, TLS records, GSSAPI packets."""
+
 LAYERS = ("frontend", "backend", "replication", "pgoutput", "part")
 """All layers, outermost first."""
 
@@ -46,7 +50,7 @@ def _names_of(message: Message) -> tuple[str, ...]:
     return (message.name, *(name for _, name in message.older_names))
 
 
-_BY_NAME = {_plain(name): message for message in MESSAGES for name in _names_of(message)}
+_BY_NAME = {_plain(name): message for message in (*MESSAGES, *OUTSIDE) for name in _names_of(message)}
 _PARTS = {message.name: message for message in MESSAGES if message.layer == "part"}
 
 
@@ -130,11 +134,17 @@ def lookup_bytes(layer: str, data: bytes, start: int, dialect: Dialect) -> Messa
     Reads the tag, and where a tag is shared the bytes that tell: the code of an authentication
     request or of a startup packet. Never raises on any content.
     """
+    if dialect.copy in outside.STATES and layer in LAYERS[:2]:
+        return outside.STATES[dialect.copy]
     if layer == "frontend" and dialect.startup:
         return frontend_backend.startup_packet(data, start)
     if start >= len(data):
         return None
     byte = data[start]
+    if layer == "backend" and dialect.startup and dialect.auth:
+        due = outside.answer(byte, dialect)
+        if due is not None:
+            return due
     if layer == "backend" and byte == 0x52:
         return frontend_backend.authentication(data, start)
     if layer == "frontend" and byte == 0x70 and not dialect.auth:
