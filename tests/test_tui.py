@@ -312,6 +312,7 @@ async def test_a_finding_below_shows_at_every_closed_field_above():
     async with opened(tui_fake.small()) as (pilot, _):
         await press(pilot, *["down"] * 6)
         lines = [line[:40] for line in picture(pilot.app)]
+        assert "finding error: " in "\n".join(picture(pilot.app))
         for name in ("Insert", "new", "columns ", "columns[1]"):
             assert any(name in line and "! " in line for line in lines[14:]), name
         assert not any("columns[0]" in line and "! " in line for line in lines)

@@ -62,12 +62,13 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def resize_lines(self) -> None:
         """To be called when the number of lines or their width has changed."""
-        wide = self.content_width()
-        size = Size(
-            wide or self.scrollable_content_region.width, self.line_count + self.HEADER_LINES
-        )
+        wide = self.content_width() or self.scrollable_content_region.width
+        size = Size(wide, self.line_count + self.HEADER_LINES)
         if size != self.virtual_size:
-            self.virtual_size = size
+            # Setting the reactive as usual would lay out the whole screen, for every message that
+            # the cursor passes. Only this view's scrollbar has to know.
+            self.set_reactive(LineView.virtual_size, size)
+            self._scroll_update(size)
         self.refresh()
 
     def on_resize(self) -> None:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from rich.cells import cell_len, chop_cells
 
 from dissector.columns import ColumnValue
-from dissector.node import Node
+from dissector.node import Node, walk
 from dissector.text import visible
 from tui.opened import Opened
 from tui.present import SEVERITY_NAMES, SEVERITY_SIGNS, fit, severity_style
@@ -192,7 +192,7 @@ def path_text(chain: Sequence[Node]) -> str:
 
 
 MOST_FINDINGS = 8
-"""Findings of a whole message that are told at its name; each field tells its own."""
+"""Findings that are told at a field that holds others; each of those tells its own."""
 
 NO_BREAK = "\u00a0"
 """Stands for a space where a line must not end; a space takes its place after wrapping."""
@@ -200,7 +200,8 @@ NO_BREAK = "\u00a0"
 
 def column_text(column: ColumnValue) -> str:
     """Name, type and state of a column: ``email  ·  text  ·  key  ·  sent as text``."""
-    parts = [visible(column.name, 120)]
+    known = column.column is not None
+    parts = [visible(column.name, 120) if known else f"{column.index + 1}, not described"]
     if column.column is not None:
         parts.append(visible(column.typed.type, 120))
         if column.column.is_key:
@@ -233,10 +234,10 @@ def facts(opened: Opened, node: Node, parents: Sequence[Node]) -> list[Fact]:
         told.append(Fact("meaning", node.meaning))
     if node.reason:
         told.append(Fact("why", visible(node.reason, 300)))
-    found = list(opened.found[:MOST_FINDINGS]) if node.is_message else []
-    if node.finding is not None and node.finding not in found:
-        found.insert(0, node.finding)
-    for each in reversed(found):
+    found = list(opened.found) if node.is_message else []
+    if opened.found:
+        found += [n.finding for n in walk(node) if n.finding is not None and n.finding not in found]
+    for each in reversed(found[:MOST_FINDINGS]):
         severity = int(each.severity)
         text = f"{SEVERITY_NAMES[severity]}: {visible(each.text, 300)}"
         told.insert(1, Fact("finding", text, severity_style(severity)))
