@@ -17,10 +17,12 @@ from scapy.utils import RawPcapNgReader, wrpcap
 
 from dissector.layers import (
     CopyData,
+    DataRow,
     Insert,
     PostgresSession,
     Query,
     StartupMessage,
+    TLSRecord,
     XLogData,
 )
 
@@ -201,15 +203,32 @@ def test_what_is_not_postgresql_passes_unchanged(tmp_path: Path) -> None:
     assert [bytes(p) for p in got if TCP in p] == [bytes(p) for p in web]
 
 
-@pytest.mark.parametrize("name", ["tls12.pcap", "tls-direct.pcap"])
-def test_encrypted_segments_pass_unchanged(name: str) -> None:
-    path = CAPTURES / "conversation" / name
-    frames = [pkt for pkt in sniff(offline=str(path)) if TCP in pkt]
-    sent = [bytes(p) for p in frames if isinstance(p[TCP].payload, Raw)]
-    got = [bytes(pkt) for pkt in read(path)]
-    asked = 2 if name == "tls12.pcap" else 0  # SSLRequest and its answer
-    assert len(sent) - asked > 5
-    assert sent[asked:] == [each for each in got if each in sent[asked:]]
+@pytest.mark.parametrize("name", ["tls12", "tls-direct", "tls13-chacha"])
+def test_tls_is_records_without_keys_and_messages_with_them(name: str) -> None:
+    path = CAPTURES / "conversation" / f"{name}.pcap"
+    sent: dict[tuple[str, int], bytes] = {}
+    for pkt in sniff(offline=str(path)):
+        if TCP in pkt and isinstance(pkt[TCP].payload, Raw):
+            key = (pkt[IP].src, pkt[TCP].sport)
+            sent[key] = sent.get(key, b"") + pkt[TCP].payload.load
+    closed = read(path)
+    got: dict[tuple[str, int], bytes] = {}
+    for pkt in closed:
+        key = (pkt[IP].src, pkt[TCP].sport)
+        got[key] = got.get(key, b"") + message(pkt)
+    assert got == sent
+    assert sum(TLSRecord in pkt for pkt in closed) > 5
+
+    session = PostgresSession(keylog=str(path.with_suffix(".keylog")))
+    opened = list(sniff(offline=str(path), session=session))
+    rows = [pkt[DataRow].columns for pkt in opened if DataRow in pkt]
+    got_values = [tuple(column.value for column in columns) for columns in rows]
+    assert ("Verschlüsselt".encode(), b"42") in got_values
+    assert max(len(value) for row in got_values for value in row) == 35200
+    assert all(pkt.frames for pkt in opened)
+    long = next(pkt for pkt in opened if DataRow in pkt and len(message(pkt)) > 35200)
+    packets = list(sniff(offline=str(path)))
+    assert sum(len(packets[frame - 1][TCP].payload) for frame in long.frames) > 35200
 
 
 def test_layers_can_be_asked_for(talk: list[tuple[str, bytes]]) -> None:

@@ -195,7 +195,8 @@ def make(
 
 def make_all() -> dict[str, Any]:
     """All classes by class name, also under the names that other releases give; fills CLASSES."""
-    ordered = sorted(catalogue.MESSAGES, key=lambda message: message.layer != "part")
+    every = (*catalogue.MESSAGES, *catalogue.OUTSIDE)
+    ordered = sorted(every, key=lambda message: message.layer != "part")
     public: dict[str, Any] = {}
     for message in ordered:
         cls = make(message.name_in(ASSUMED.release), message.parts, message)

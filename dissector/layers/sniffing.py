@@ -57,6 +57,7 @@ class _Way:
         self.waiting: list[_Piece] = []
         self.held = 0
         self.kept: list[_Piece] = []
+        self.text: list[tuple[int, bytes, int, tuple[int, ...]]] = []
         self.last: Packet | None = None
 
     def add(self, seq: int, data: bytes, frame: int, time: int) -> None:
@@ -85,7 +86,7 @@ class _Way:
         self.next += missing
         return missing
 
-    def take(self, start: int, length: int) -> tuple[bytes, tuple[int, ...]]:
+    def peek(self, start: int, length: int) -> tuple[bytes, tuple[int, ...]]:
         """The bytes of a stream range as far as they are there, and the frames that hold them."""
         stop = start + length
         parts, frames = [], []
@@ -93,8 +94,32 @@ class _Way:
             if piece.offset < stop and piece.offset + len(piece.data) > start:
                 parts.append(piece.data[max(start - piece.offset, 0) : stop - piece.offset])
                 frames.append(piece.frame)
-        self.forget(stop)
         return b"".join(parts), tuple(dict.fromkeys(frames))
+
+    def opened(self, text: Any) -> None:
+        """Plain text out of TLS records (`dissector.plaintext.PlainText`) and where they lie."""
+        at = 0
+        for offset, length, start, end in zip(
+            text.offset, text.length, text.start, text.end, strict=True
+        ):
+            frames = self.peek(start, end - start)[1]
+            self.text.append((offset, text.data[at : at + length], start, frames))
+            at += length
+
+    def plain(self, start: int, length: int) -> tuple[int, bytes, tuple[int, ...]]:
+        """The bytes of a message in plain text, with the stream offset of its first record and the
+        frames of all of them. What stands before it is forgotten."""
+        while len(self.text) > 1 and self.text[1][0] <= start:
+            del self.text[0]
+        stop, first = start + length, -1
+        parts: list[bytes] = []
+        frames: list[int] = []
+        for offset, data, record, held in self.text:
+            if offset < stop and offset + len(data) > start:
+                first = record if first < 0 else first
+                parts.append(data[max(start - offset, 0) : stop - offset])
+                frames += held
+        return max(first, 0), b"".join(parts), tuple(dict.fromkeys(frames))
 
     def forget(self, offset: int) -> None:
         """Everything before stream offset `offset` has been taken."""
@@ -134,19 +159,23 @@ class PostgresSession(IPSession):
     what is wrong with it, such as bytes that are missing before it.
 
     Packets that are not PostgreSQL pass unchanged; so do both sides of a connection that turns out to
-    be something else, and segments of TLS or GSSAPI. Segments without a message of their own
-    (handshake, acknowledgements) do not.
+    be something else. Segments without a message of their own (handshake, acknowledgements) do not.
+    TLS comes as TLSRecord packets, and as messages where `keylog`, the path of an NSS key log, opens it:
+    ``sniff(offline="x.pcap", session=PostgresSession(keylog="x.keylog"))``.
     assumptions: `dissector.session.Assumptions` for connections whose start is not in the capture.
     """
 
-    def __init__(self, *args: Any, assumptions: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, assumptions: Any = None, keylog: str = "", **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
         # Here, not above: the upper half of the program may import this package, not the reverse.
-        from dissector import capture, framing, schemas, session
+        from dissector import capture, framing, rows, schemas, session, tls
 
         self._capture = capture
         self._framer = framing.Framer
-        self._ciphers = (framing.TLS, framing.GSS)
+        self._keylog = tls.load_keylog(keylog) if keylog else None
+        self._decrypted = rows.DECRYPTED
         self._tables = schemas.Tables()
         self._assumptions = assumptions or session.Assumptions()
         self._flows: dict[Any, _Flow] = {}
@@ -201,22 +230,12 @@ class PostgresSession(IPSession):
             flow.client = physical if starts else 1 - physical
         elif way.first is None:
             way.first = tcp.seq
-        if data and self._encrypted(flow, physical):
-            yield pkt
-            return
         if data:
             way.last = pkt
             way.add(tcp.seq + bool(tcp.flags.S), data, self._frame, int(pkt.time * SECOND))
         self._hold(flow, pkt)
         late = way.held > WINDOW or len(way.waiting) > SEGMENTS
         yield from self._deliver(flow, physical, late)
-
-    def _encrypted(self, flow: _Flow, physical: int) -> bool:
-        """TLS or GSSAPI has begun: the bytes are no messages here."""
-        framer = flow.framer
-        if framer is None or not framer.decided:
-            return False
-        return framer.sides[physical].mode in self._ciphers
 
     def _used(self, flow: _Flow, sender: tuple[Any, int], seq: int) -> bool:
         """A SYN for a pair that has been used, and not the same SYN again: a new connection."""
@@ -236,7 +255,9 @@ class PostgresSession(IPSession):
             return
         if flow.framer is None:
             ports = (flow.ways[0].sender[1], flow.ways[1].sender[1])
-            flow.framer = self._framer(self._tables, self._assumptions, flow.client, ports)
+            flow.framer = self._framer(
+                self._tables, self._assumptions, flow.client, ports, self._keylog
+            )
             flow.framer.fast = False  # one message at a time
         framer = flow.framer
         while pieces or (skip and way.waiting):
@@ -276,41 +297,46 @@ class PostgresSession(IPSession):
     def _framed(self, flow: _Flow, final: bool) -> Iterator[Packet]:
         framer = flow.framer
         for framed in framer.messages(final):
+            for text in framer.plain():
+                flow.ways[text.physical].opened(text)
             yield self._packet(flow, framed)
         if framer.foreign:
             yield from flow.held
             flow.held = []
         elif framer.decided:
-            if self._encrypted(flow, 0):
-                yield from flow.held
             flow.held = []
             for way, side in zip(flow.ways, framer.sides, strict=True):
-                way.forget(side.offset())
+                way.forget(side.offset() - (0 if framer.encrypted is None else WINDOW))
 
     def _packet(self, flow: _Flow, framed: Any) -> Packet:
         """The message as a packet under the headers of its last frame."""
         client = flow.framer.client
         frontend = framed.direction == 0
         way = flow.ways[client if frontend else 1 - client]
-        data, frames = way.take(framed.offset, framed.length)
+        if framed.flags & self._decrypted:
+            start, data, frames = way.plain(framed.offset, framed.length)
+        else:
+            start = framed.offset
+            data, frames = way.peek(start, framed.length)
         dialect = framed.context.dialect
         layer = "frontend" if frontend else "backend"
         message = catalogue.lookup_bytes(layer, data, 0, dialect)
         cls = UnknownMessage if message is None else CLASSES[message.name]
         one = cls(data, dialect=dialect)
-        one.frames, one.sender, one.context = frames, "F" if frontend else "B", framed.context
+        one.sender, one.context = "F" if frontend else "B", framed.context
+        one.frames = frames or (framed.frame,)
         one.findings = tuple(framed.found)
         one.time = EDecimal(framed.time) / SECOND
-        return self._under(way, framed, one, len(data))
+        return self._under(way, start, one, len(data))
 
     @staticmethod
-    def _under(way: _Way, framed: Any, one: Packet, size: int) -> Packet:
+    def _under(way: _Way, start: int, one: Packet, size: int) -> Packet:
         """`one` as payload of the headers; lengths and checksums are computed when it is built."""
         assert way.last is not None and way.first is not None
         pkt = way.last.copy()
         tcp = pkt[TCP]
         tcp.remove_payload()
-        tcp.seq = (way.first + framed.offset) % (1 << 32)
+        tcp.seq = (way.first + start) % (1 << 32)
         del tcp.chksum
         ip = _addresses(tcp)
         if isinstance(ip, IPv6):
