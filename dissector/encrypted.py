@@ -83,21 +83,34 @@ class Encrypted:
 
     # -- what comes in
 
-    def take(self, side: Side) -> Iterator[Closed]:
-        """Take all that lies in the buffer of `side`."""
-        data, offset = side.buffer[side.at :], side.offset()
+    @staticmethod
+    def whole(side: Side) -> int:
+        """Bytes of the record at the cursor of `side`, 0 while it is not complete; all that is there
+        where no record can be."""
+        left = side.left()
+        if left < HEADER:
+            return 0
+        if not plausible(side.buffer, side.at):
+            return left
+        size = HEADER + int.from_bytes(side.buffer[side.at + 3 : side.at + HEADER], "big")
+        return size if size <= left else 0
+
+    def take(self, side: Side, size: int) -> Iterator[Closed]:
+        """Take `size` bytes at the cursor of `side`."""
+        data, offset = side.buffer[side.at : side.at + size], side.offset()
         self._next.setdefault(side.physical, offset)
         if not self._begun[side.physical]:
             data, offset, early = self._beginning(side, data, offset)
             yield from early
-        side.consumed += side.left()
-        side.at = len(side.buffer)
+        side.at += size
+        side.consumed += size
         if data:
             self._side = side
             yield from self._settle(self.stream.feed(self._letter(side.physical), offset, data))
 
     def gap(self, side: Side, gap: Gap) -> Iterator[Closed]:
-        """Bytes of `side` are not in the capture."""
+        """Bytes of `side` are not in the capture; what is in its buffer came before them."""
+        yield from self.take(side, side.left())
         self._begun[side.physical] = True
         self._next.setdefault(side.physical, gap.offset)
         self._side = side
@@ -107,6 +120,7 @@ class Encrypted:
     def finish(self, sides: tuple[Side, Side]) -> Iterator[Closed]:
         """Both streams have ended."""
         for side in sides:
+            yield from self.take(side, side.left())
             if self._clear[side.physical] and not self._begun[side.physical]:
                 yield self._unencrypted(side, self._clear[side.physical], side.offset())
         yield from self._settle(self.stream.finish())

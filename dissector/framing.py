@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from struct import unpack_from
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import catalogue, recognise
-from .bulk import SHORT, Answers, CopyBoth, Run, copy_rows, data_rows, walk
+from .bulk import SHORT, Answers, CopyBoth, copy_rows, data_rows, walk
 from .capture import Chunk, End, Gap
 from .findings import Finding, finding
 from .node import findings
@@ -27,6 +26,7 @@ from .rows import ASSUMED, BACKEND, DECRYPTED, DIRECTIONS, FRONTEND, INCOMPLETE
 from .schema_findings import schema_findings
 from .schemas import Tables
 from .session import Assumptions, Context, Session
+from .shapes import Run
 from .spec import Dialect
 
 if TYPE_CHECKING:  # cryptography is imported where a connection is encrypted
@@ -45,7 +45,7 @@ BLOCK = 1 << 17
 """Messages that the fast lane takes at once: bounds its arrays."""
 
 LANE_TAGS = {
-    lane: catalogue.by_name(name).tag
+    lane: ord(catalogue.by_name(name).tag)
     for lane, name in (("pgoutput", "CopyData"), ("copy", "CopyData"), ("rows", "DataRow"))
 }
 """The type byte of the messages that a lane takes."""
@@ -118,6 +118,7 @@ class Side:
     skipped: int = 0
     consumed: int = 0
     total: int = 0
+    looked: tuple[tuple[int, int, int, int], int] | None = None
 
     def take(self) -> bool:
         """Move the next chunk into the buffer; False when a gap or nothing comes next."""
@@ -173,6 +174,7 @@ class Framer:
     ) -> None:
         self.tables = tables
         self.session = session or Session(tables, assumptions)
+        self.both = CopyBoth(tables, self.session.replication)
         self.keylog = keylog
         self.encrypted: Encrypted | None = None
         self.assumptions = assumptions
@@ -374,6 +376,8 @@ class Framer:
             return min(left, 1)
         if side.mode == LOST:
             return left if side.skipped < left else 0
+        if side.mode == TLS and self.encrypted is not None:
+            return self.encrypted.whole(side)
         if side.mode == GSS:
             return self._gss_packet(side)
         if side.mode == WAITS:
@@ -437,7 +441,7 @@ class Framer:
         elif side.mode == ANSWER:
             yield from self._answer(side)
         elif side.mode == TLS and self.encrypted is not None:
-            yield from map(self._closed, self.encrypted.take(side))
+            yield from map(self._closed, self.encrypted.take(side, size))
         elif side.mode == GSS:
             yield self._outside(side, size, "gssenc")
         elif side.mode == WAITS:
@@ -487,12 +491,11 @@ class Framer:
         lane = self.session.lane(DIRECTIONS[direction])
         if not lane:
             return None
-        starts, stop = walk(side.buffer, side.at, BLOCK)
-        tag = ord(LANE_TAGS[lane])
-        begins = np.array(starts, np.int64)
-        tags = np.frombuffer(side.buffer, np.uint8)[begins]
-        other = np.flatnonzero(tags != tag)
-        count = int(other[0]) if len(other) else len(starts)
+        tag = LANE_TAGS[lane]
+        if side.at >= len(side.buffer) or side.buffer[side.at] != tag:
+            return None
+        begins, stop = walk(side.buffer, side.at, tag, BLOCK)
+        count = len(begins)
         ends = np.append(begins[1:], stop)[:count]
         places = side.places(ends + side.base)
         horizon = self._horizon(self.sides[1 - side.physical])
@@ -517,21 +520,28 @@ class Framer:
         if side.mode != MESSAGES or side.hole is not None:
             return None if not self._whole(side) else side.place(side.offset() + 1)[0]
         lane = self.session.lane(DIRECTIONS[self._direction(side)])
-        starts, stop = walk(side.buffer, side.at, BLOCK)
-        tag = LANE_TAGS.get(lane)
-        for start, end in pairwise([*starts, stop]):
-            if tag is None or side.buffer[start] != ord(tag):
-                return side.place(side.base + end)[0]
-        return None
+        tag = LANE_TAGS.get(lane, -1)
+        key = (side.base, len(side.buffer), side.at, tag)
+        if side.looked is None or side.looked[0] != key:
+            stop = side.at
+            if side.left() and side.buffer[side.at] == tag:
+                _, stop = walk(side.buffer, side.at, tag, BLOCK)
+            side.looked = (key, stop)
+        at = side.looked[1]
+        if len(side.buffer) - at < recognise.HEADER or side.buffer[at] == tag:
+            return None
+        (length,) = unpack_from(">I", side.buffer, at + 1)
+        if at + length + 1 > len(side.buffer):
+            return None
+        return side.place(side.base + at + length + 1)[0]
 
     def _answers(self, lane: str, direction: int, run: Run) -> Answers:
         session = self.session
         dialect = session.dialect(DIRECTIONS[direction])
         if lane == "pgoutput":
-            both = CopyBoth(self.tables, session.replication, session.codec)
             if direction == FRONTEND:
-                return both.frontend(run, dialect)
-            return both.backend(run, dialect)
+                return self.both.frontend(run, dialect)
+            return self.both.backend(run, dialect, session.codec)
         if lane == "copy":
             return copy_rows(len(run), self.tables, dialect)
         schema = session.row_schema()
