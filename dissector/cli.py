@@ -204,6 +204,7 @@ def compare(words: tuple[str, ...], everything: bool, as_json: bool) -> None:
 @click.option("--in-stream", is_flag=True, help="Between Stream Start and Stream Stop.")
 @click.option("--parallel", is_flag=True, help="With streaming 'parallel'.")
 @click.option("--direction", type=click.Choice(["F", "B"]), help="Who sent it (replication layer).")
+@click.option("--file", metavar="FILE", help="Read this: text, or what pg_recvlogical wrote.")
 @click.option("--show-secrets", is_flag=True, help="Show passwords, proofs, tokens, cancel keys.")
 @click.option("--json", "as_json", is_flag=True, help="Machine output.")
 def hex_(data: str | None, as_json: bool, **given: Any) -> None:

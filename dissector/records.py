@@ -7,7 +7,7 @@ JSON's own ``\\u`` escapes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
@@ -15,7 +15,9 @@ import orjson
 from . import display, values
 from .columns import ColumnValue, column_values
 from .display import Context
+from .findings import Finding
 from .node import ABSENT, Node, messages, walk_paths
+from .opened import Opened
 from .rows import DIRECTIONS, NO_LSN
 from .spec import Field
 from .summary import summary
@@ -62,15 +64,7 @@ def record(
         "xid": row.xid or None,
         "relation": _clean(relation),
         "summary": summary(view, secrets),
-        "findings": [
-            {
-                "code": f.code,
-                "severity": f.severity.name.lower(),
-                "text": visible(f.text),
-                "offset": f.offset if f.offset >= 0 else None,
-            }
-            for f in view.found
-        ],
+        "findings": found_records(view.found),
         "assumed": view.assumed,
     }
     if payload:
@@ -79,6 +73,19 @@ def record(
         context = view.context(secrets)
         found["fields"] = list(field_records(view.tree, context, view))
     return found
+
+
+def found_records(found: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Findings as the contract's objects; offset is None where one has no place in the message."""
+    return [
+        {
+            "code": f.code,
+            "severity": f.severity.name.lower(),
+            "text": visible(f.text),
+            "offset": f.offset if f.offset >= 0 else None,
+        }
+        for f in found
+    ]
 
 
 def _clean(relation: str | list[str] | None) -> str | list[str] | None:
@@ -128,7 +135,7 @@ def masked_payload(view: MessageView, show_secrets: bool) -> bytes:
 
 
 def field_records(
-    tree: Node, context: Context, view: MessageView | None = None
+    tree: Node, context: Context, view: Opened | None = None
 ) -> Iterator[dict[str, Any]]:
     """The leaves of `tree` in byte order, absent positions among them, as the contract's fields."""
     columns: dict[int, ColumnValue] = {}
@@ -163,7 +170,7 @@ def field_records(
 
 
 def _add_column(
-    found: dict[str, Any], column: ColumnValue, context: Context, view: MessageView | None
+    found: dict[str, Any], column: ColumnValue, context: Context, view: Opened | None
 ) -> None:
     found["state"] = column.state
     found["display"] = column.text(context)

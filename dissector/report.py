@@ -11,6 +11,7 @@ from .columns import column_values
 from .display import Context
 from .errors import UsageProblem
 from .node import Node
+from .opened import Opened
 from .records import dumps, record
 from .rows import DIRECTIONS, NO_LSN
 from .selection import selected
@@ -86,7 +87,7 @@ def write_message(capture: Capture, number: int, out: IO[str], as_json: bool) ->
     out.writelines(line + "\n" for line in tree_lines(view.tree, context, view))
 
 
-def tree_lines(tree: Node, context: Context, view: MessageView | None = None) -> Iterator[str]:
+def tree_lines(tree: Node, context: Context, view: Opened | None = None) -> Iterator[str]:
     """The tree as indented lines: offset, length, position and format, name, value, meaning."""
     columns = {}
     if view is not None:

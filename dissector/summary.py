@@ -6,8 +6,8 @@ from . import display
 from .columns import column_values
 from .display import Context
 from .node import Node
+from .opened import Opened
 from .spec import Field, Message
-from .view import MessageView
 
 WIDTH = 160
 """Characters of a summary; a value takes at most VALUE of them."""
@@ -17,7 +17,7 @@ VALUE = 40
 _ROWS = ("Insert", "Update", "Delete", "DataRow", "Bind")
 
 
-def summary(view: MessageView, show_secrets: bool = False) -> str:
+def summary(view: Opened, show_secrets: bool = False) -> str:
     """The summary of an opened message: safe for a terminal, one line."""
     context = view.context(show_secrets, VALUE)
     inner = view.innermost
@@ -52,7 +52,7 @@ def _named(inner: Node, context: Context) -> list[str]:
     return found
 
 
-def _row(view: MessageView, name: str, context: Context) -> str:
+def _row(view: Opened, name: str, context: Context) -> str:
     """``public.users: id=1, name='Zoë'``; of an update the old values that were sent come first."""
     parts: dict[str, list[str]] = {}
     for each in column_values(view.tree, view.schema):
@@ -61,7 +61,7 @@ def _row(view: MessageView, name: str, context: Context) -> str:
             continue
         shown.append(f"{display.visible(each.name, VALUE)}={each.text(context)}")
     if name == "DataRow" and not view.schema.columns:
-        return display.display(view.innermost, context) or f"{view.row.length} bytes"
+        return display.display(view.innermost, context) or f"{view.tree.length} bytes"
     changes = [", ".join(shown) or "(no columns)" for shown in parts.values()]
     text = " → ".join(changes)
     subject = view.schema.full_name if view.schema.kind == "relation" else ""

@@ -1,18 +1,241 @@
-"""Bytes without a capture: given as hex, dissected as a message of a layer."""
+"""Bytes without a capture: given as hex, dissected as messages of a layer.
+
+Messages that are given together are one stream: what a Relation or a Stream Start says holds for those
+after it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import IO, Any
 
+from . import catalogue, display
 from .annotate import annotate
-from .display import Context
-from .errors import UsageProblem
-from .hexinput import read_bytes
-from .node import findings, messages
-from .records import dumps, field_records
+from .errors import UsageProblem, UserError
+from .facts import of_node
+from .findings import Finding, Severity
+from .hexinput import EMPTY, Given, read_given
+from .node import Node, findings, messages
+from .packetdump import framed, payload
+from .pgoutput_state import PgoutputState
+from .rawfile import is_binary, split
+from .records import dumps, field_records, found_records, json_text, mask, secret_ranges
 from .report import tree_lines
-from .spec import Dialect
+from .schema_findings import schema_findings
+from .schemas import Schema, Tables
+from .session import Context as Taught
+from .spec import Dialect, Message
+from .summary import summary
 from .text import visible
+
+ENVELOPES = ("frontend", "backend")
+BACKUP = "BASE_BACKUP"
+
+
+@dataclass(slots=True)
+class Dissected:
+    """One message of the workbench: what `dissector.view.MessageView` is to a capture.
+
+    number: from 1 in what was given. lsn, xid: of its row, of XLogData, or by what came before; None
+    where neither tells. schema: the Relation in force (kind "" for none). found: all findings. note: a
+    line for people, "" for none.
+    """
+
+    number: int
+    data: bytes
+    layer: str
+    dialect: Dialect
+    tree: Node
+    schema: Schema = field(default_factory=lambda: Schema(""))
+    members: tuple[Schema, ...] = ()
+    lsn: int | None = None
+    xid: int | None = None
+    found: list[Finding] = field(default_factory=list)
+    note: str = ""
+
+    @property
+    def innermost(self) -> Node:
+        """The message node of the innermost layer."""
+        return messages(self.tree)[-1]
+
+    @property
+    def length(self) -> int:
+        """Number of bytes."""
+        return len(self.data)
+
+    @property
+    def direction(self) -> str:
+        """ "F" or "B": who sends such a message; "" where either may."""
+        for node in messages(self.tree):
+            declared = node.declaration
+            if isinstance(declared, Message) and declared.direction in ("F", "B"):
+                return declared.direction
+        return {"frontend": "F", "backend": "B"}.get(self.layer, "")
+
+    def context(self, show_secrets: bool = False, limit: int = 0) -> display.Context:
+        """What `dissector.display` needs to know to show the message's nodes."""
+        described = (self.schema, *self.members)
+        return display.Context(
+            release=self.dialect.release,
+            encoding=self.dialect.encoding,
+            types=dict(self.schema.types),
+            relations={s.oid: s.full_name for s in described if s.kind == "relation"},
+            show_secrets=show_secrets,
+            limit=limit,
+        )
+
+    @property
+    def relation(self) -> str | list[str] | None:
+        """ "schema.table" by the Relation in force; a list for Truncate; None where there is none."""
+        if self.schema.kind == "relation":
+            return self.schema.full_name
+        return [s.full_name for s in self.members if s.full_name] or None
+
+
+class Workbench:
+    """Dissects messages one after the other. Never raises on what they hold."""
+
+    def __init__(self, layer: str, dialect: Dialect, direction: str | None = None) -> None:
+        self.layer = layer
+        self.base = dialect
+        self.direction = direction
+        self.tables = Tables()
+        self.state = PgoutputState(self.tables)
+        self.state.begin(dialect.proto_version, dialect.parallel, dialect.binary)
+        self.state.in_stream = dialect.in_stream
+        self.parallel = dialect.parallel
+        self.count = 0
+
+    def stream_is(self, *, parallel: bool) -> None:
+        """Take up whether streaming is parallel; what was learned stays."""
+        self.parallel = parallel
+
+    def dissect(self, given: Given, layer: str = "", alone: bool = True) -> Dissected:
+        """The message in `given`, in the light of those before it. alone: no others were given, so that
+        a row of a relation that was not described is nothing to report."""
+        layer = layer or self.layer
+        self.count += 1
+        dialect = self._dialect(layer, given.data)
+        tree = annotate(given.data, layer, dialect)
+        taught = Taught(tuple(n.name for n in messages(tree)), dialect, tree)
+        found = Dissected(
+            self.count, given.data, layer, dialect, tree, lsn=given.lsn, xid=given.xid
+        )
+        inner = messages(tree)[-1]
+        declared = inner.declaration
+        if isinstance(declared, Message) and declared.layer == "pgoutput" and not _broken(inner):
+            self.state.learn(declared, of_node(inner), taught, dialect.encoding)
+            found.schema = self.tables.schemas[taught.schema]
+            found.members = tuple(self.tables.schemas[n] for n in found.schema.members)
+            found.xid = given.xid if given.xid is not None else taught.xid or None
+        if found.lsn is None:
+            found.lsn = _lsn(tree)
+        found.found = findings(tree)
+        if not alone or found.schema.kind == "relation":
+            found.found += schema_findings(tree, found.schema)
+        return found
+
+    def _dialect(self, layer: str, data: bytes) -> Dialect:
+        dialect = replace(self.state.dialect(self.base), parallel=self.parallel)
+        if layer == "frontend":
+            return replace(dialect, startup=data[:1] == b"\0")
+        if layer == "replication":
+            return replace(dialect, copy=self._copy(data[:1], dialect))
+        if layer == "backend":
+            inner = _carried_letter(data, layer, dialect)
+            return replace(dialect, copy=self._copy(inner, dialect)) if inner else dialect
+        return dialect
+
+    def _copy(self, letter: bytes, dialect: Dialect) -> str:
+        """ "backup" where only a base backup has such a message, or the server's p is one."""
+        if not letter:
+            return dialect.copy
+        meant = catalogue.lookup("replication", letter[0], dialect.release, dialect)
+        if meant is None or (self.direction == "B" and meant.direction == "F"):
+            backup = replace(dialect, copy="backup")
+            if catalogue.lookup("replication", letter[0], dialect.release, backup):
+                return "backup"
+        return dialect.copy
+
+
+def _carried_letter(data: bytes, layer: str, dialect: Dialect) -> bytes:
+    """The first byte of what the CopyData in `data` carries; nothing for other messages."""
+    tree = annotate(data, layer, dialect)
+    for node in tree.children or ():
+        declared = node.declaration
+        if getattr(declared, "layer", False):
+            return data[node.start : node.start + 1]
+    return b""
+
+
+def _broken(node: Node) -> bool:
+    return any(f.severity >= Severity.ERROR for f in findings(node))
+
+
+def _lsn(tree: Node) -> int | None:
+    """XLogData's start, a keepalive's end."""
+    for node in messages(tree):
+        declared = node.declaration
+        if isinstance(declared, Message) and declared.layer == "replication":
+            place = node.child("start_lsn") or (
+                node.child("end_lsn") if declared.direction == "B" else None
+            )
+            return place.value if place is not None else None
+    return None
+
+
+# -- from what was given to messages
+
+
+def dissect_input(
+    given: bytes | str, layer: str, dialect: Dialect, direction: str | None = None
+) -> Iterator[Dissected]:
+    """Every message in `given`: text in any form of `dissector.hexinput`, or raw bytes.
+
+    Raw bytes for pgoutput are the output file of pg_recvlogical, for frontend and backend a stream of
+    messages. Raises UsageProblem where text cannot be read as bytes, and when there are no bytes.
+    """
+    bench = Workbench(layer, dialect, direction)
+    if isinstance(given, bytes):
+        if is_binary(given):
+            yield from _raw(bench, given)
+            return
+        given = given.decode("utf-8")
+    several = read_given(given)
+    for one in several:
+        packet = payload(one.data) if one.dump else None
+        if packet is None:
+            yield bench.dissect(one, alone=len(several) == 1)
+            continue
+        note = (
+            f"{packet.skipped} bytes of headers before the {packet.layer}'s data were left out"
+            if packet.data
+            else "a TCP segment without data"
+        )
+        pieces = framed(packet.data, packet.layer == "backend" or packet.data[:1] != b"\0")
+        for piece in pieces or [b""]:
+            found = bench.dissect(Given(piece), packet.layer, alone=False)
+            found.note = note
+            yield found
+
+
+def _raw(bench: Workbench, data: bytes) -> Iterator[Dissected]:
+    if bench.layer in ENVELOPES:
+        pieces = framed(data, bench.layer == "backend" or data[:1] != b"\0")
+        for piece in pieces:
+            yield bench.dissect(Given(piece), alone=len(pieces) == 1)
+        return
+    if bench.layer != "pgoutput":
+        yield bench.dissect(Given(data))
+        return
+    for piece, dialect in split(data, bench.state.dialect(bench.base)):
+        bench.stream_is(parallel=dialect.parallel)
+        yield bench.dissect(Given(piece), alone=len(piece) + 1 >= len(data))
+
+
+# -- the command
 
 
 def write_hex(
@@ -28,47 +251,101 @@ def write_hex(
     direction: str | None,
     show_secrets: bool,
     as_json: bool,
+    file: str | None = None,
 ) -> None:
-    """Dissect `data` (or what `source` holds when it is None or "-") and print the tree or JSON."""
-    text = source.read() if data is None or data == "-" else data
-    given = read_bytes(text)
-    if not given:
-        raise UsageProblem("no bytes: give hex digits, for example: pgdissect hex 45")
+    """Dissect `data`, what `file` holds, or what `source` holds, and print the trees or JSON.
+
+    Raises UsageProblem where the input cannot be read as bytes, UserError when a file cannot be opened.
+    """
     dialect = Dialect(
         release=pg,
         proto_version=proto_version or (4 if in_stream or parallel else 0),
         in_stream=in_stream,
         parallel=parallel,
-        copy="pgoutput" if layer != "pgoutput" else "",
+        copy="pgoutput",
     )
-    del direction  # each replication message has one direction; kept for the contract's symmetry
-    context = Context(release=pg, show_secrets=show_secrets)
-    for each in given:
-        tree = annotate(each, layer, dialect)
+    given = _read(source, data, file)
+    if not given:
+        raise UsageProblem(EMPTY)
+    for found in dissect_input(given, layer, dialect, direction):
         if as_json:
-            out.write(dumps(hex_record(tree, context)) + "\n")
-            continue
-        found = findings(tree)
-        out.write(f"{' > '.join(n.name for n in messages(tree)) or 'unknown'}, {len(each)} bytes\n")
-        out.writelines(f"{f.severity.name.lower()}: {visible(f.text)}\n" for f in found)
-        out.writelines(line + "\n" for line in tree_lines(tree, context))
+            out.write(dumps(hex_record(found, show_secrets)) + "\n")
+        else:
+            out.writelines(line + "\n" for line in hex_lines(found, show_secrets))
 
 
-def hex_record(tree: Any, context: Context) -> dict[str, Any]:
-    """The object of a message without the keys that need a capture."""
-    chain = messages(tree)
+def _read(source: IO[str], data: str | None, file: str | None) -> bytes | str:
+    if file is not None:
+        if data is not None:
+            raise UsageProblem("say either hex digits or --file FILE, not both")
+        try:
+            return Path(file).read_bytes()
+        except OSError as problem:
+            raise UserError(f"{file}: {problem.strerror or problem}; is the path right?") from None
+    if data is not None and data != "-":
+        return data
+    raw = getattr(source, "buffer", None)
+    return raw.read() if raw is not None else source.read()
+
+
+def hex_lines(found: Dissected, show_secrets: bool = False) -> Iterator[str]:
+    """A message as lines for people: its path, findings and the tree."""
+    if found.number > 1:
+        yield ""
+    names = " > ".join(visible(n.name) for n in messages(found.tree))
+    about = [f"{found.length} byte{'' if found.length == 1 else 's'}"]
+    if found.lsn is not None:
+        about.append(f"LSN {display.lsn(found.lsn)}")
+    if found.xid is not None:
+        about.append(f"xid {found.xid}")
+    relation = found.relation
+    if relation:
+        about.append(visible(relation if isinstance(relation, str) else ", ".join(relation)))
+    yield f"{names}, {', '.join(about)}"
+    if found.note:
+        yield f"note: {found.note}"
+    yield from (f"{f.severity.name.lower()}: {visible(f.text)}" for f in found.found)
+    if (hint := advice(found)) is not None:
+        yield hint
+    yield from tree_lines(found.tree, found.context(show_secrets), found)
+
+
+def advice(found: Dissected) -> str | None:
+    """What to try when a message does not read well and would with another option; None for nothing."""
+    if not any(f.severity >= Severity.WARNING for f in findings(found.tree)):
+        return None
+    others = (
+        ("--in-stream", replace(found.dialect, in_stream=True)),
+        ("--parallel", replace(found.dialect, parallel=True)),
+        ("without --in-stream", replace(found.dialect, in_stream=False)),
+        ("without --parallel", replace(found.dialect, parallel=False)),
+    )
+    for option, dialect in others:
+        if dialect != found.dialect:
+            again = annotate(found.data, found.layer, dialect)
+            if not any(f.severity >= Severity.WARNING for f in findings(again)):
+                return f"try {option}: the message reads without a finding then"
+    return None
+
+
+def hex_record(found: Dissected, show_secrets: bool = False) -> dict[str, Any]:
+    """The object of a message, keys as `dissector.records.record` without those of a capture."""
+    chain = messages(found.tree)
+    data = found.data if show_secrets else mask(found.data, secret_ranges(found.tree))
+    relation = found.relation
     return {
-        "message": chain[0].name if chain else None,
+        "number": found.number,
+        "direction": found.direction or None,
+        "message": chain[0].name,
         "path": [node.name for node in chain],
-        "length": tree.length,
-        "findings": [
-            {
-                "code": f.code,
-                "severity": f.severity.name.lower(),
-                "text": visible(f.text),
-                "offset": f.offset if f.offset >= 0 else None,
-            }
-            for f in findings(tree)
-        ],
-        "fields": list(field_records(tree, context)),
+        "length": found.length,
+        "lsn": None if found.lsn is None else display.lsn(found.lsn),
+        "xid": found.xid,
+        "relation": [json_text(r) for r in relation]
+        if isinstance(relation, list)
+        else relation and json_text(relation),
+        "summary": summary(found, show_secrets),
+        "findings": found_records(found.found),
+        "payload": data[found.innermost.start : found.innermost.end].hex(),
+        "fields": list(field_records(found.tree, found.context(show_secrets), found)),
     }
