@@ -8,9 +8,11 @@ relation versions are filled forward; and messages in which anything is unusual 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from struct import Struct
+from itertools import pairwise
+from struct import Struct, error
 from typing import Any
 
 import numpy as np
@@ -21,12 +23,13 @@ from .annotate import annotate
 from .decode import probes
 from .facts import of_node
 from .node import findings, messages
-from .pgoutput_state import PgoutputState
+from .pgoutput_state import TEACHING, PgoutputState
 from .recognise import HEADER, LARGEST
 from .rows import NO_LSN
 from .schema_findings import schema_findings
 from .schemas import Schema, Tables
-from .spec import Choice, Dialect, Field, Message, Repeat, When
+from .shapes import MOST_COLUMNS, ROOM, Run, Shape, check_head, check_tail, shape_of, walk_tuples
+from .spec import Dialect, Message
 
 Array = NDArray[Any]
 _LENGTH = Struct(">I").unpack_from
@@ -34,52 +37,54 @@ _LENGTH = Struct(">I").unpack_from
 SHORT = 16
 """Runs of fewer messages are not worth the arrays."""
 
+REMEMBERED = 4096
+"""Descriptions of tables that are kept by their bytes: they come again and again."""
 
-def walk(data: bytes, at: int, limit: int) -> tuple[list[int], int]:
-    """Starts of the whole messages from `at`, and where the walk stopped.
+LONG_BODY = 1 << 16
+"""Longer ones are not kept."""
 
-    Stops at the first message that is not whole, has a length that none can have, or when `limit`
-    messages were found. This loop and that over record lengths are the only sequential ones.
+
+def walk(data: bytes, at: int, tag: int, limit: int) -> tuple[Array, int]:
+    """Starts of the whole messages with the type byte `tag` that follow each other from `at`.
+
+    Returns (starts, where the walk stopped): at the first message that is not whole, has another
+    type byte or a length that none can have, or when `limit` messages were found.
     """
-    starts: list[int] = []
-    end = len(data) - HEADER
-    add, size = starts.append, len(data)
-    while at <= end and limit:
-        (length,) = _LENGTH(data, at + 1)
-        after = at + 1 + length
-        if after > size or not 4 <= length <= LARGEST:
+    parts: list[Array] = []
+    step, count = 64, 0
+    raw = np.frombuffer(data, np.uint8)
+    while count < limit:
+        starts, stop = _walk_some(data, at, min(step, limit - count))
+        if len(starts) == 0:
             break
-        add(at)
-        at = after
-        limit -= 1
+        begins = np.array(starts, np.int64)
+        other = np.flatnonzero(raw[begins] != tag)
+        if len(other):
+            begins, stop = begins[: other[0]], starts[other[0]]
+        parts.append(begins)
+        count += len(begins)
+        at = stop
+        if len(other) or len(starts) < min(step, limit - count + len(begins)):
+            break
+        step *= 4
+    return (np.concatenate(parts) if parts else np.empty(0, np.int64)), at
+
+
+def _walk_some(data: bytes, at: int, limit: int) -> tuple[list[int], int]:
+    """The same for any type bytes. This loop and that over record lengths are the only sequential ones."""
+    starts: list[int] = []
+    add, size, length_at, most = starts.append, len(data), _LENGTH, LARGEST
+    try:
+        for _ in range(limit):
+            (length,) = length_at(data, at + 1)
+            after = at + length + 1
+            if after > size or not 4 <= length <= most:
+                break
+            add(at)
+            at = after
+    except error:
+        pass
     return starts, at
-
-
-class Run:
-    """Messages of one direction: `data`, and arrays of their starts and ends in it (int64).
-
-    u1, u2, u4, u8: item i is the big-endian number that begins at byte i of the data.
-    """
-
-    def __init__(self, data: bytes, starts: Array, ends: Array) -> None:
-        self.data = data
-        self.starts = starts
-        self.ends = ends
-        self.u1 = np.frombuffer(data, np.uint8)
-        self.u2, self.u4, self.u8 = (self._view(t) for t in (">u2", ">u4", ">u8"))
-
-    def __len__(self) -> int:
-        return len(self.starts)
-
-    def _view(self, dtype: str) -> Array:
-        width = np.dtype(dtype).itemsize
-        count = max(len(self.data) - width + 1, 0)
-        return np.ndarray((count,), dtype, self.data, strides=(1,))
-
-    def gather(self, at: Array, width: int) -> Array:
-        """The unsigned numbers of `width` bytes at offsets `at`; all must lie inside the data."""
-        view = {1: self.u1, 2: self.u2, 4: self.u4, 8: self.u8}[width]
-        return view[at]
 
 
 @dataclass(slots=True)
@@ -102,168 +107,79 @@ class Answers:
         )  # fmt: skip
 
 
-# -- what the declarations say about checking a message at once
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """How messages of one kind are checked without reading them one by one.
-
-    size: bytes where all fields are of fixed width, else 0. exact: (offset, width, value) that must
-    hold. nonzero: (offset, width) of times. bits: (offset, mask) of bytes that may only have these
-    bits. listed: (offset, allowed values) of bytes. tuples: it ends in tuples that `_tuples` walks;
-    start: where they begin; old / new: letters. Anything else is read one by one (`plain` False).
-    """
-
-    plain: bool
-    size: int = 0
-    exact: tuple[tuple[int, int, int], ...] = ()
-    nonzero: tuple[tuple[int, int], ...] = ()
-    bits: tuple[tuple[int, int], ...] = ()
-    listed: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    start: int = 0
-    old: tuple[int, ...] = ()
-    old_required: bool = False
-    new: int = -1
-    carries: bool = False
-
-
-_READ = Shape(False)
+def grouped(keys: Array) -> Iterator[tuple[int, Array]]:
+    """(key, ascending places) for each value of `keys`, an array of uint8 or uint16."""
+    order = np.argsort(keys, kind="stable")
+    ranked = keys[order]
+    bounds = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1], [True])))
+    for first, after in pairwise(bounds.tolist()):
+        yield int(ranked[first]), order[first:after]
 
 
 @cache
-def shape_of(message: Message, dialect: Dialect) -> Shape:
-    """The Shape of `message` in `dialect`; one that says "read it" where the declaration is not simple."""
-    if message.since > dialect.release or message.proto > dialect.proto_version > 0:
-        return _READ  # worth a finding every time
-    at = 0
-    exact, nonzero, bits, listed = [], [], [], []
-    parts = _resolved(message, dialect)
-    for i, part in enumerate(parts):
-        if isinstance(part, Choice) or (isinstance(part, Field) and part.kind.rule == "part"):
-            return _tuple_shape(parts[i:], at, exact, nonzero, bits, listed)
-        if isinstance(part, Field) and part.layer and i == len(parts) - 1:
-            return Shape(
-                True, at, tuple(exact), tuple(nonzero), tuple(bits), tuple(listed), carries=True
-            )
-        if not isinstance(part, Field) or part.kind.rule != "fixed":
-            return _READ
-        if isinstance(part.constant, str) and part.name == "new_tag":
-            return _tuple_shape(parts[i:], at, exact, nonzero, bits, listed)
-        width = part.kind.width
-        if isinstance(part.constant, int) and not part.includes_self:
-            if part.also:
-                return _READ
-            exact.append((at, width, part.constant))
-        elif part.flags:
-            if width != 1:
-                return _READ
-            bits.append((at, sum(part.flags)))
-        elif part.kind.show == "timestamp":
-            nonzero.append((at, width))
-        elif part.closed and part.values:
-            if width != 1:
-                return _READ
-            allowed = tuple(ord(v) if isinstance(v, str) else v for v in part.values)
-            listed.append((at, allowed))
-        at += width
-    return Shape(True, at, tuple(exact), tuple(nonzero), tuple(bits), tuple(listed))
-
-
-def _resolved(message: Message, dialect: Dialect) -> list[Any]:
-    """The parts of `message` with the dialect's conditions settled, one level."""
-    found: list[Any] = []
-    for part in message.parts_in(dialect.release):
-        if isinstance(part, When) and part.condition in ("in_stream", "parallel"):
-            if getattr(dialect, part.condition):
-                found += part.parts
-        else:
-            found.append(part)
-    return found
-
-
-def _tuple_shape(
-    parts: list[Any], at: int, exact: list[Any], nonzero: list[Any], bits: list[Any],
-    listed: list[Any],
-) -> Shape:  # fmt: skip
-    """A Shape that ends in an old tuple, a new tuple, or both."""
-    old: tuple[int, ...] = ()
-    required = False
-    new = -1
-    for part in parts:
-        if isinstance(part, Choice):
-            old = tuple(ord(str(option.constant)) for option in part.options)
-            required = part.required
-        elif isinstance(part, Field) and isinstance(part.constant, str):
-            new = ord(part.constant)
-        elif isinstance(part, Repeat):
-            return _READ
-    return Shape(
-        True, 0, tuple(exact), tuple(nonzero), tuple(bits), tuple(listed), at, old, required, new
-    )
+def _tags() -> dict[str, int]:
+    return {message.name: ord(message.tag) for message in catalogue.in_layer("pgoutput")}
 
 
 @cache
-def _kinds() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """TupleData's kind bytes: those without a value, and those with a length and a value."""
-    part = catalogue.part("TupleData")
-    repeat = next(p for p in part.parts if isinstance(p, Repeat))
-    choice = next(p for p in repeat.parts if isinstance(p, Choice))
-    valued = next(p for p in repeat.parts if isinstance(p, When)).condition.partition("=")[2]
-    letters = [str(option.constant) for option in choice.options]
-    return (
-        tuple(ord(c) for c in letters if c not in valued),
-        tuple(ord(c) for c in letters if c in valued),
-    )
+def _places(layer: str, message: Message, dialect: Dialect) -> dict[str, tuple[int, int, bool]]:
+    return probes(layer, message.name, dialect)
 
 
-def walk_tuple(run: Run, at: Array, end: Array, good: Array) -> tuple[Array, Array]:
-    """Step over a TupleData at each `at`; clears `good` where it does not fit before `end`.
+@dataclass(slots=True)
+class _Pass:
+    """One run's messages while they are looked at. read: has to be read by itself; own: the message's
+    xid; oids, has_oid: of rows; columns: of old and new tuples, -1 for none; silent: belongs to no
+    transaction; safe: far enough from the end of the data."""
 
-    Returns (offsets after the tuples, column counts). Entries that are not good are not moved.
-    """
-    bare, valued = (np.isin(np.arange(256), letters) for letters in _kinds())
-    at = at.copy()
-    good &= at + 2 <= end
-    count = np.zeros(len(at), np.int64)
-    count[good] = run.u2[at[good]]
-    at[good] += 2
-    left = np.where(good, count, 0)
-    active = np.flatnonzero(left)
-    while len(active):
-        here, stop = at[active], end[active]
-        fits = here < stop
-        kind = run.u1[np.where(fits, here, 0)]
-        value = valued[kind] & fits
-        step = np.ones(len(active), np.int64)
-        ok = fits & (bare[kind] | value)
-        w = np.flatnonzero(value)
-        if len(w):
-            whole = here[w] + 5 <= stop[w]
-            size = np.where(whole, run.u4[np.where(whole, here[w] + 1, 0)].astype(np.int64), 0)
-            whole &= here[w] + 5 + size <= stop[w]
-            step[w] += 4 + size
-            ok[w] &= whole
-        good[active[~ok]] = False
-        active = active[ok]
-        at[active] += step[ok]
-        left[active] -= 1
-        active = active[left[active] > 0]
-    return at, count
+    run: Run
+    answers: Answers
+    read: Array
+    own: Array
+    oids: Array
+    has_oid: Array
+    silent: Array
+    columns: Array
+    tuples: list[tuple[Array, Array, Shape]]
+
+
+@dataclass(slots=True)
+class _Known:
+    """A Relation, Type or Truncate that was read before."""
+
+    message: Message
+    values: dict[str, Any]
+    severity: int
+
+
+@dataclass(slots=True)
+class _Described:
+    """The Relation in force for an OID, by its bytes."""
+
+    key: tuple[Any, ...]
+    types: list[int]
+    named: tuple[str | None, ...]
+    number: int
 
 
 class CopyBoth:
     """The fast lane for CopyData of both directions of a pgoutput stream."""
 
-    def __init__(self, tables: Tables, state: PgoutputState, codec: str) -> None:
+    def __init__(self, tables: Tables, state: PgoutputState) -> None:
         self.tables = tables
         self.state = state
-        self.codec = codec
-        self.names = {message.name: ord(message.tag) for message in catalogue.in_layer("pgoutput")}
+        self.codec = ""
+        self.events: dict[int, list[tuple[int, int]]] = {}
+        self.before: dict[int, int] = {}
+        self._known: dict[tuple[Any, ...], _Known | None] = {}
+        self._described: dict[int, _Described] = {}
 
     def frontend(self, run: Run, dialect: Dialect) -> Answers:
         """Status updates and feedback of the client: nothing to follow, only to check."""
-        return self._envelope(run, "frontend", dialect)[0]
+        answers, _, read = self._envelope(run, "frontend", dialect)
+        for i in np.flatnonzero(read).tolist():
+            self._read(run, i, "frontend", dialect, answers, None)
+        return answers
 
     def _envelope(self, run: Run, layer: str, dialect: Dialect) -> tuple[Answers, Array, Array]:
         """Paths and LSNs of the replication layer; also which carry a pgoutput message (mask), and
@@ -271,230 +187,300 @@ class CopyBoth:
         answers = Answers.blank(len(run))
         answers.dialect[:] = self.tables.dialects.number(dialect)
         carries = np.zeros(len(run), bool)
-        sizes = run.ends - run.starts
-        tags = np.where(sizes > HEADER, run.u1[np.minimum(run.starts + HEADER, len(run.u1) - 1)], 0)
-        read = sizes <= HEADER
-        for tag in np.unique(tags[~read]).tolist():
-            chosen = np.flatnonzero(tags == tag)
+        read = (run.ends - run.starts <= HEADER) | (run.ends > len(run.data) - ROOM)
+        tags = run.u1[np.minimum(run.starts + HEADER, len(run.data) - 1)]
+        for tag, chosen in grouped(tags):
             message = catalogue.lookup("replication", tag, dialect.release, dialect)
             if message is None or message.direction != ("F" if layer == "frontend" else "B"):
                 read[chosen] = True
                 continue
             shape = shape_of(message, dialect)
             at = run.starts[chosen] + HEADER
-            good = self._check(run, shape, at, run.ends[chosen], message)
-            read[chosen[~good]] = True
+            good = check_head(run, shape, at, run.ends[chosen]) & ~read[chosen]
             name = message.name_in(dialect.release)
             answers.path[chosen] = self.tables.paths.number(("CopyData", name))
-            known = probes("replication", message.name, dialect)
+            known = _places("replication", message, dialect)
             place = known.get("start_lsn") or (known.get("end_lsn") if layer == "backend" else None)
-            kept = chosen[good]
+            kept = chosen
+            if not good.all():
+                read[chosen[~good]] = True
+                kept, at = chosen[good], at[good]
             if place is not None:
-                answers.lsn[kept] = run.gather(at[good] + place[0], place[1])
+                answers.lsn[kept] = run.gather(at + place[0], place[1])
             if shape.carries:
-                whole = run.ends[kept] > at[good] + shape.size
+                whole = run.ends[kept] > at + shape.size
                 carries[kept[whole]] = True
                 read[kept[~whole]] = True
-        if layer == "frontend":
-            for i in np.flatnonzero(read).tolist():
-                self._read(run, i, layer, dialect, answers, None)
         return answers, carries, read
 
-    def _check(self, run: Run, shape: Shape, at: Array, end: Array, message: Message) -> Array:
-        """Which of the messages at `at` are ordinary by their Shape."""
-        if not shape.plain:
-            return np.zeros(len(at), bool)
-        need = shape.start or shape.size
-        good = at + need <= end
-        if shape.size and not shape.carries:
-            good &= at + need == end
-        safe = np.where(good, at, 0)
-        if len(run.u8) == 0:
-            return np.zeros(len(at), bool)
-        safe = np.minimum(safe, max(len(run.data) - need, 0))
-        for offset, width, value in shape.exact:
-            good &= run.gather(safe + offset, width) == value
-        for offset, width in shape.nonzero:
-            good &= run.gather(safe + offset, width) != 0
-        for offset, mask in shape.bits:
-            good &= (run.u1[safe + offset] & (~mask & 0xFF)) == 0
-        for offset, allowed in shape.listed:
-            good &= np.isin(run.u1[safe + offset], allowed)
-        return good
-
-    def backend(self, run: Run, dialect: Dialect) -> Answers:
+    def backend(self, run: Run, dialect: Dialect, codec: str) -> Answers:
         """The server's CopyData: keepalives and WAL data, in the state that this stream is in."""
+        self.codec = codec
         answers, carries, read = self._envelope(run, "backend", dialect)
         count = len(run)
         wal = catalogue.by_name("XLogData", dialect.release)
-        inner = run.starts + HEADER + shape_of(wal, dialect).size
+        inner = run.starts + (HEADER + shape_of(wal, dialect).size)
+        # a message that has to be read may carry one all the same: the state follows it then, too
         tags = np.zeros(count, np.uint8)
-        tags[carries] = run.u1[inner[carries]]
+        odd = self._odd(run, read, dialect, carries)
+        if carries.all():
+            tags = run.u1[inner]
+        else:
+            tags[carries] = run.u1[inner[carries]]
         in_stream = self._in_stream(tags)
-        outside, inside = (replace(dialect, in_stream=flag) for flag in (False, True))
-        numbers = [self.tables.dialects.number(d) for d in (outside, inside)]
-        answers.dialect[:] = np.where(in_stream, numbers[1], numbers[0])
-        own = np.zeros(count, np.uint32)
-        oids = np.zeros(count, np.uint32)
-        has_oid = np.zeros(count, bool)
-        silent = np.zeros(count, bool)
-        columns = np.full((2, count), -1, np.int64)
+        dialects = (replace(dialect, in_stream=False), replace(dialect, in_stream=True))
+        numbers = [self.tables.dialects.number(d) for d in dialects]
+        if in_stream.any():
+            answers.dialect[:] = np.where(in_stream, numbers[1], numbers[0])
+        else:
+            answers.dialect[:] = numbers[0]
+        work = _Pass(
+            run, answers, read, np.zeros(count, np.uint32), np.zeros(count, np.uint32),
+            np.zeros(count, bool), np.zeros(count, bool), np.full((2, count), -1, np.int32), [],
+        )  # fmt: skip
         prefix = ("CopyData", wal.name_in(dialect.release))
-        for tag in np.unique(tags[carries]).tolist():
-            for flag, each in ((False, outside), (True, inside)):
-                chosen = np.flatnonzero(carries & (tags == tag) & (in_stream == flag))
-                if len(chosen):
-                    self._kind(
-                        run, chosen, inner[chosen], tag, each, answers, prefix, read, own, oids,
-                        has_oid, silent, columns,
-                    )  # fmt: skip
-        self._follow(run, tags, in_stream, own, silent, carries, answers, (outside, inside), inner)
-        self._relations(answers, oids, has_oid, columns, read)
-        for i in np.flatnonzero(read).tolist():
-            each = inside if in_stream[i] else outside
+        keys = tags.astype(np.uint16) | (in_stream.astype(np.uint16) << 8)
+        keys[~carries] = 0xFFFF
+        for key, chosen in grouped(keys):
+            if key != 0xFFFF:
+                self._kind(work, chosen, inner[chosen], key & 0xFF, dialects[key >> 8], prefix)
+        self._tuples(work)
+        work.read |= odd
+        self._follow(work, tags, in_stream, carries, dialects, inner)
+        self._relations(work)
+        for i in np.flatnonzero(work.read).tolist():
             schema = self.tables.schemas[int(answers.relation[i])]
-            self._read(run, i, "backend", each, answers, schema)
+            self._read(run, i, "backend", dialects[int(in_stream[i])], answers, schema)
         return answers
+
+    def _odd(self, run: Run, read: Array, dialect: Dialect, carries: Array) -> Array:
+        """Of the messages that have to be read, mark those that carry a pgoutput message all the
+        same; returns the mask of all of them."""
+        odd = read.copy()
+        for i in np.flatnonzero(read).tolist():
+            start, end = int(run.starts[i]), int(run.ends[i])
+            chain = messages(annotate(run.data, "backend", dialect, start, end))
+            if len(chain) > 2:
+                carries[i] = isinstance(chain[2].declaration, Message)
+        return odd
 
     def _in_stream(self, tags: Array) -> Array:
         """Whether each message stands inside a stream segment; Stream Stop itself still does."""
-        start, stop = self.names["Stream Start"], self.names["Stream Stop"]
-        change = np.flatnonzero((tags == start) | (tags == stop))
-        flags = np.empty(len(tags), bool)
-        flags[: (change[0] + 1) if len(change) else len(tags)] = self.state.in_stream
-        bounds = [*(change + 1).tolist(), len(tags)]
-        for i, here in enumerate(change.tolist()):
-            flags[bounds[i] : bounds[i + 1] + 1] = tags[here] == start
-        return flags
+        start, stop = _tags()["Stream Start"], _tags()["Stream Stop"]
+        starts = tags == start
+        change = np.flatnonzero(starts | (tags == stop))
+        if not len(change):
+            return np.full(len(tags), self.state.in_stream)
+        runs = np.diff(np.concatenate(([-1], change, [len(tags) - 1])))
+        values = np.concatenate(([self.state.in_stream], starts[change]))
+        return np.repeat(values, runs)
 
     def _kind(
-        self, run: Run, chosen: Array, at: Array, tag: int, dialect: Dialect, answers: Answers,
-        prefix: tuple[str, ...], read: Array, own: Array, oids: Array, has_oid: Array,
-        silent: Array, columns: Array,
+        self, work: _Pass, chosen: Array, at: Array, tag: int, dialect: Dialect,
+        prefix: tuple[str, ...],
     ) -> None:  # fmt: skip
         """All messages of one pgoutput kind in one dialect: path, own xid, OID, and whether ordinary."""
+        run = work.run
         message = catalogue.lookup("pgoutput", tag, dialect.release, dialect)
         if message is None:
-            read[chosen] = True
+            work.read[chosen] = True
             return
         name = message.name_in(dialect.release)
-        answers.path[chosen] = self.tables.paths.number((*prefix, name))
+        work.answers.path[chosen] = self.tables.paths.number((*prefix, name))
         end = run.ends[chosen]
-        known = probes("pgoutput", message.name, dialect)
-        for field, target in (("xid", own), ("relation_oid", oids)):
+        known = _places("pgoutput", message, dialect)
+        for field, target in (("xid", work.own), ("relation_oid", work.oids)):
             if field in known:
                 offset, width, _ = known[field]
                 fits = at + offset + width <= end
-                target[chosen[fits]] = run.gather(at[fits] + offset, width)
+                if fits.all():
+                    where, values = chosen, run.gather(at + offset, width)
+                else:
+                    where, values = chosen[fits], run.gather(at[fits] + offset, width)
+                target[where] = values
                 if field == "relation_oid" and message.name != "Relation":
-                    has_oid[chosen[fits]] = True
+                    work.has_oid[where] = True
         if message.name == "Message" and "flags" in known:
             offset = known["flags"][0]
             fits = at + offset < end
-            silent[chosen] = True
-            silent[chosen[fits]] = (run.u1[at[fits] + offset] & 1) == 0
+            work.silent[chosen] = True
+            work.silent[chosen[fits]] = (run.u1[at[fits] + offset] & 1) == 0
+        if message.name in TEACHING:
+            return  # read one by one, or known by their bytes: see `_follow`
         shape = shape_of(message, dialect)
-        good = self._check(run, shape, at, end, message)
-        if shape.plain and shape.start:
-            self._tuples(run, shape, at, end, good, chosen, columns)
-        read[chosen[~good]] = True
+        good = check_head(run, shape, at, end)
+        good &= ~work.read[chosen]
+        if shape.tail:
+            check_tail(run, shape, at, end, good)
+        if shape.tuples:
+            work.tuples.append((chosen[good], at[good] + shape.size, shape))
+        if not good.all():
+            work.read[chosen[~good]] = True
 
-    def _tuples(
-        self, run: Run, shape: Shape, at: Array, end: Array, good: Array, chosen: Array,
-        columns: Array,
-    ) -> None:  # fmt: skip
-        """Walk the old and new tuples of messages; clears `good` where anything is unusual."""
-        at = at + shape.start
-        if shape.old:
-            good &= at < end
-            letter = np.where(good, run.u1[np.where(good, at, 0)], 0)
-            olds = good & np.isin(letter, shape.old)
-            if shape.old_required:
-                good &= olds
-            picked = np.flatnonzero(olds)
-            if len(picked):
-                fine = np.ones(len(picked), bool)
-                after, count = walk_tuple(run, at[picked] + 1, end[picked], fine)
-                good[picked] &= fine
-                at[picked] = after
-                columns[0, chosen[picked]] = count
-        if shape.new >= 0:
-            good &= at < end
-            good &= run.u1[np.where(good, at, 0)] == shape.new
-            picked = np.flatnonzero(good)
-            fine = np.ones(len(picked), bool)
-            after, count = walk_tuple(run, at[picked] + 1, end[picked], fine)
-            good[picked] &= fine
-            at[picked] = after
-            columns[1, chosen[picked]] = count
+    def _tuples(self, work: _Pass) -> None:
+        """Walk the tuples of all row messages: all old ones, then all new ones."""
+        if not work.tuples:
+            return
+        run = work.run
+        chosen = np.concatenate([places for places, _, _ in work.tuples])
+        at = np.concatenate([at for _, at, _ in work.tuples])
+        end = run.ends[chosen]
+        good = np.ones(len(chosen), bool)
+        first = 0
+        wants_old = np.zeros(len(chosen), bool)
+        wants_new = np.zeros(len(chosen), bool)
+        for places, _, shape in work.tuples:
+            part = slice(first, first + len(places))
+            first += len(places)
+            wants_new[part] = shape.new >= 0
+            if shape.old:
+                letter = run.u1[at[part]]
+                there = at[part] < end[part]
+                olds = np.isin(letter, shape.old) & there
+                wants_old[part] = olds
+                good[part] &= (olds | (not shape.old_required)) & there
+        self._walk(work, 0, np.flatnonzero(wants_old & good), chosen, at, end, good, 1)
+        first = 0
+        for places, _, shape in work.tuples:
+            part = slice(first, first + len(places))
+            first += len(places)
+            if shape.new >= 0:
+                here = np.minimum(at[part], end[part])
+                good[part] &= (at[part] < end[part]) & (run.u1[here] == shape.new)
+        self._walk(work, 1, np.flatnonzero(wants_new & good), chosen, at, end, good, 1)
         good &= at == end
+        work.read[chosen[~good]] = True
+
+    @staticmethod
+    def _walk(
+        work: _Pass, which: int, picked: Array, chosen: Array, at: Array, end: Array, good: Array,
+        letter: int,
+    ) -> None:  # fmt: skip
+        if not len(picked):
+            return
+        after, count, fine = walk_tuples(work.run, at[picked] + letter, end[picked])
+        good[picked] &= fine
+        at[picked] = after
+        work.columns[which, chosen[picked]] = count
 
     def _follow(
-        self, run: Run, tags: Array, in_stream: Array, own: Array, silent: Array, carries: Array,
-        answers: Answers, dialects: tuple[Dialect, Dialect], inner: Array,
+        self, work: _Pass, tags: Array, in_stream: Array, carries: Array,
+        dialects: tuple[Dialect, Dialect], inner: Array,
     ) -> None:  # fmt: skip
         """Transactions by context, and the messages that teach: Relation, Type, Truncate."""
-        state, names = self.state, self.names
+        state, names, own, answers = self.state, _tags(), work.own, work.answers
         opens = (tags == names["Begin"]) | (tags == names["Begin Prepare"])
         closes = (tags == names["Commit"]) | (tags == names["Prepare"])
         current = _filled(opens | closes, np.where(opens, own, 0), state.xid, closes)
         starts = tags == names["Stream Start"]
-        stream = _filled(starts, own, state.stream_xid, np.zeros(len(tags), bool))
-        stops = tags == names["Stream Stop"]
-        context = np.where(in_stream, stream, current)
-        xid = np.where(stops, stream, np.where(own > 0, own, context))
-        answers.xid[:] = np.where(carries & ~silent, xid, 0)
-        teaching = np.isin(tags, [names["Relation"], names["Type"], names["Truncate"]]) & carries
-        self.events: dict[int, list[tuple[int, int]]] = {}
+        streamed = bool(starts.any()) or bool(in_stream.any())
+        if streamed:
+            stream = _filled(starts, own, state.stream_xid, np.zeros(len(tags), bool))
+            stops = tags == names["Stream Stop"]
+            context = np.where(in_stream & ~stops, stream, current)
+            xid = np.where(own > 0, own, context)
+            xid = np.where(starts, own, np.where(stops & (stream > 0), stream, xid))
+        else:
+            xid = np.where(own > 0, own, current)
+            if state.stream_xid:
+                xid[tags == names["Stream Stop"]] = state.stream_xid
+        answers.xid[:] = np.where(carries & ~work.silent, xid, 0)
+        self.events = {}
         self.before = dict(state.relations)
-        for i in np.flatnonzero(teaching).tolist():
+        teaching = (tags == names["Relation"]) | (tags == names["Type"]) | (tags == names["Truncate"])
+        for i in np.flatnonzero(teaching & carries).tolist():
             dialect = dialects[int(in_stream[i])]
-            tree = annotate(run.data, "pgoutput", dialect, int(inner[i]), int(run.ends[i]))
-            if isinstance(tree.declaration, Message):
-                answers.relation[i] = self._teach(i, tree.declaration, of_node(tree))
+            self._teach(work, i, dialect, int(inner[i]), int(work.run.ends[i]))
         if len(tags):
-            changed = opens | closes
-            if changed.any():
-                last = int(np.flatnonzero(changed)[-1])
+            changed = np.flatnonzero(opens | closes)
+            if len(changed):
+                last = int(changed[-1])
                 state.xid = int(own[last]) if opens[last] else 0
-            if starts.any():
-                state.stream_xid = int(own[np.flatnonzero(starts)[-1]])
-            edges = np.flatnonzero(starts | stops)
-            if len(edges):
-                state.in_stream = bool(starts[edges[-1]])
+            if streamed:
+                begun = np.flatnonzero(starts)
+                if len(begun):
+                    state.stream_xid = int(own[begun[-1]])
+                edges = np.flatnonzero(starts | (tags == names["Stream Stop"]))
+                if len(edges):
+                    state.in_stream = bool(starts[edges[-1]])
 
-    def _teach(self, i: int, message: Message, values: dict[str, Any]) -> int:
-        number = self.state.describe(message, values, self.codec)
-        if message.name == "Relation":
-            self.events.setdefault(values.get("relation_oid") or 0, []).append((i, number))
+    def _teach(self, work: _Pass, i: int, dialect: Dialect, start: int, end: int) -> None:
+        """A message that describes: by its bytes where they were seen before."""
+        data = work.run.data
+        message = catalogue.lookup("pgoutput", data[start], dialect.release, dialect)
+        if message is None:
+            return
+        place = _places("pgoutput", message, dialect).get("xid")
+        skip = start + place[0] + place[1] if place is not None else start
+        key = (message, dialect, data[skip:end]) if skip <= end else (message, dialect, b"", end)
+        known = self._known.get(key)
+        if known is None:
+            tree = annotate(data, "pgoutput", dialect, start, end)
+            if not isinstance(tree.declaration, Message):
+                work.read[i] = True
+                return
+            severity = max((f.severity for f in findings(tree)), default=0)
+            known = _Known(tree.declaration, of_node(tree), severity)
+            if end - start < LONG_BODY:
+                if len(self._known) >= REMEMBERED:
+                    self._known.clear()
+                self._known[key] = known
+        if known.severity:
+            work.read[i] = True
+        work.answers.relation[i] = self._describe(i, known, key)
+
+    def _describe(self, i: int, known: _Known, key: tuple[Any, ...]) -> int:
+        state = self.state
+        if known.message.name != "Relation":
+            return state.describe(known.message, known.values, self.codec)
+        oid = known.values.get("relation_oid") or 0
+        before = self._described.get(oid)
+        number = state.relations.get(oid, 0)
+        if not (
+            before is not None
+            and number == before.number
+            and before.key == (key, self.codec)
+            and before.named == tuple(map(state.types.get, before.types))
+        ):
+            number = state.describe(known.message, known.values, self.codec)
+            types = [c.get("type_oid") or 0 for c in known.values.get("columns") or ()]
+            named = tuple(map(state.types.get, types))
+            self._described[oid] = _Described((key, self.codec), types, named, number)
+        self.events.setdefault(oid, []).append((i, number))
         return number
 
-    def _relations(
-        self, answers: Answers, oids: Array, has_oid: Array, columns: Array, read: Array
-    ) -> None:
+    def _relations(self, work: _Pass) -> None:
         """The Relation in force for each row message, by OID and place in the run."""
-        places = np.flatnonzero(has_oid)
+        places = np.flatnonzero(work.has_oid)
         if not len(places):
             return
-        wanted = oids[places]
-        found = np.zeros(len(places), np.uint32)
-        for oid in np.unique(wanted).tolist():
-            mine = wanted == oid
-            events = self.events.get(oid, [])
+        wanted = work.oids[places]
+        heads = np.flatnonzero(np.concatenate(([True], wanted[1:] != wanted[:-1])))
+        distinct, which = np.unique(wanted[heads], return_inverse=True)
+        first = [self.before.get(oid, 0) for oid in distinct.tolist()]
+        sizes = np.diff(np.concatenate((heads, [len(wanted)])))
+        found = np.repeat(np.array(first, np.uint32)[which], sizes)
+        for oid in distinct.tolist():
+            events = [e for e in self.events.get(oid, ()) if e[1] != self.before.get(oid, 0)]
+            if not events:
+                continue
+            events = self.events[oid]
+            mine = np.flatnonzero(wanted == oid)
             numbers = np.array([self.before.get(oid, 0), *(n for _, n in events)], np.uint32)
             when = np.array([i for i, _ in events], np.int64)
             found[mine] = numbers[np.searchsorted(when, places[mine])]
-        answers.relation[places] = found
+        work.answers.relation[places] = found
         schemas = self.tables.schemas
-        widths = np.full(len(schemas), -2, np.int64)
-        for number in np.unique(found).tolist():
-            if schemas[number].kind == "relation":
-                widths[number] = len(schemas[number].columns)
-        width = widths[found]
+        numbers, place = np.unique(found, return_inverse=True)
+        widths = [
+            len(schemas[n].columns) if schemas[n].kind == "relation" else -2
+            for n in numbers.tolist()
+        ]
+        width = np.array(widths, np.int64)[place]
         odd = width < 0
-        for counts in columns[:, places]:
+        for counts in work.columns[:, places]:
             odd |= (counts >= 0) & (counts != width)
-        read[places[odd]] = True
+        work.read[places[odd]] = True
 
     def _read(
         self, run: Run, i: int, layer: str, dialect: Dialect, answers: Answers,
@@ -509,8 +495,7 @@ class CopyBoth:
             lsn = outer.get("start_lsn")
             if lsn is None and layer == "backend":
                 lsn = outer.get("end_lsn")
-            if lsn is not None:
-                answers.lsn[i] = lsn
+            answers.lsn[i] = NO_LSN if lsn is None else lsn
         found = findings(tree)
         if schema is not None:
             found += schema_findings(tree, schema)
@@ -551,25 +536,32 @@ def data_rows(run: Run, schema: int, tables: Tables, dialect: Dialect) -> Answer
     answers.path[:] = tables.paths.number(("DataRow",))
     answers.relation[:] = schema
     at = run.starts + HEADER
-    good = at + 2 <= run.ends
-    left = np.zeros(len(run), np.int64)
-    left[good] = run.u2[at[good]]
-    at = at + 2
-    active = np.flatnonzero(left)
-    while len(active):
-        here, stop = at[active], run.ends[active]
-        ok = here + 4 <= stop
-        size = run.u4[np.where(ok, here, 0)].astype(np.int64)
-        null = size == 0xFFFFFFFF
-        size = np.where(null, 0, size)
-        ok &= here + 4 + size <= stop
-        good[active[~ok]] = False
-        active = active[ok]
-        at[active] += 4 + size[ok]
-        left[active] -= 1
-        active = active[left[active] > 0]
-    good &= at == run.ends
+    safe = run.ends <= len(run.data) - ROOM
+    good = (at + 2 <= run.ends) & safe
+    chosen = np.flatnonzero(good)
+    good[chosen] = _step_over(run, at[chosen], run.ends[chosen])
     for i in np.flatnonzero(~good).tolist():
         tree = annotate(run.data, "backend", dialect, int(run.starts[i]), int(run.ends[i]))
         answers.severity[i] = max((f.severity for f in findings(tree)), default=0)
     return answers
+
+
+def _step_over(run: Run, at: Array, end: Array) -> Array:
+    """Whether the columns of each DataRow (count, then length and value) end with the message."""
+    left = run.view(2)[at].astype(np.int64)
+    good = left <= MOST_COLUMNS
+    at = at + 2
+    active = np.flatnonzero(left * good)
+    u4 = run.view(4)
+    while len(active):
+        here, stop = at[active], end[active]
+        ok = here + 4 <= stop
+        size = u4[np.minimum(here, stop)].astype(np.int64)
+        size[size == 0xFFFFFFFF] = 0
+        here += 4 + size
+        ok &= here <= stop
+        good[active[~ok]] = False
+        at[active] = here
+        left[active] -= 1
+        active = active[ok & (left[active] > 0)]
+    return good & (at == end)

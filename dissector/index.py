@@ -74,10 +74,12 @@ class Batch:
 
 
 class Indexer:
-    """One pass over opened files. Iterate over `batches` once."""
+    """One pass over opened files. Iterate over `batches` once. fast: take many messages at once where
+    that is possible; the result does not depend on it."""
 
-    def __init__(self, files: CaptureFiles, options: Options) -> None:
+    def __init__(self, files: CaptureFiles, options: Options, *, fast: bool = True) -> None:
         self.files = files
+        self.fast = fast
         self.options = options
         self.streams = Streams(files)
         self.tables = Tables()
@@ -121,6 +123,7 @@ class Indexer:
                 (connection.endpoints[0].port, connection.endpoints[1].port),
                 self.keys.log,
             )
+            framer.fast = self.fast
         return framer
 
     def _batch(

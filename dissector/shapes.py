@@ -1,0 +1,309 @@
+"""How messages of one kind are checked many at once: a Shape made from the declaration.
+
+A message that passes the checks of its Shape is one in which the annotator finds nothing; every other
+one is read by itself. Nothing here knows a message: all places come from the catalogue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import catalogue
+from .spec import Choice, Dialect, Field, Message, Repeat, When
+
+Array = NDArray[Any]
+
+MOST_COLUMNS = 4096
+"""Columns of a tuple that is walked with others: more than any table has is read by itself."""
+
+FEW = 24
+"""Tuples that still have columns, below which they are walked one by one."""
+
+ROOM = 8
+"""Bytes that must follow a message in the buffer for it to be checked with others."""
+
+
+class Run:
+    """Messages of one direction: `data`, and arrays of their starts and ends in it (int64).
+
+    u1, u2, u4, u8: item i is the big-endian number that begins at byte i of the data.
+    """
+
+    __slots__ = ("_views", "data", "ends", "starts", "u1")
+
+    def __init__(self, data: bytes, starts: Array, ends: Array) -> None:
+        self.data = data
+        self.starts = starts
+        self.ends = ends
+        self.u1 = np.frombuffer(data, np.uint8)
+        self._views: dict[int, Array] = {1: self.u1}
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def view(self, width: int) -> Array:
+        """All numbers of `width` bytes, one at every offset."""
+        known = self._views.get(width)
+        if known is None:
+            count = max(len(self.data) - width + 1, 0)
+            known = np.ndarray((count,), f">u{width}", self.data, strides=(1,))
+            self._views[width] = known
+        return known
+
+    def gather(self, at: Array, width: int) -> Array:
+        """The unsigned numbers of `width` bytes at offsets `at`; all must lie inside the data."""
+        return self.view(width)[at]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How messages of one kind are checked.
+
+    plain: it can be checked at all. size: bytes of the fixed head (the whole message where nothing
+    else is said). exact: (offset, width, value) that must hold. nonzero: (offset, width) of times.
+    bits: (offset, mask) of bytes that may only have these bits. listed: (offset, allowed values).
+    carries: another layer follows the head. tail: what follows it, "string" or "sized" (Int32
+    length and so many bytes). tuples: it ends in tuples; old: letters of the old one, which may be
+    missing unless old_required; new: letter of the new one, -1 for none.
+    """
+
+    plain: bool
+    size: int = 0
+    exact: tuple[tuple[int, int, int], ...] = ()
+    nonzero: tuple[tuple[int, int], ...] = ()
+    bits: tuple[tuple[int, int], ...] = ()
+    listed: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    carries: bool = False
+    tail: tuple[str, ...] = ()
+    tuples: bool = False
+    old: tuple[int, ...] = ()
+    old_required: bool = False
+    new: int = -1
+
+
+_READ = Shape(False)
+
+
+@dataclass(slots=True)
+class _Head:
+    """The fixed part while it is being measured."""
+
+    at: int = 0
+    exact: list[tuple[int, int, int]] = field(default_factory=list)
+    nonzero: list[tuple[int, int]] = field(default_factory=list)
+    bits: list[tuple[int, int]] = field(default_factory=list)
+    listed: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+
+    def add(self, part: Field) -> bool:
+        """Take a field of fixed width; False where it cannot be checked at once."""
+        width = part.kind.width
+        if isinstance(part.constant, int) and not part.includes_self:
+            if part.also:
+                return False
+            self.exact.append((self.at, width, part.constant))
+        elif part.flags:
+            if width != 1:
+                return False
+            self.bits.append((self.at, sum(part.flags)))
+        elif part.kind.show == "timestamp":
+            self.nonzero.append((self.at, width))
+        elif part.closed and part.values:
+            if width != 1:
+                return False
+            allowed = tuple(ord(v) if isinstance(v, str) else v for v in part.values)
+            self.listed.append((self.at, allowed))
+        self.at += width
+        return True
+
+    def shape(self) -> Shape:
+        return Shape(
+            True, self.at, tuple(self.exact), tuple(self.nonzero), tuple(self.bits), tuple(self.listed)
+        )
+
+
+@cache
+def shape_of(message: Message, dialect: Dialect) -> Shape:
+    """The Shape of `message` in `dialect`; `plain` is False where the declaration is not simple."""
+    if message.since > dialect.release or message.proto > dialect.proto_version > 0:
+        return _READ  # worth a finding every time
+    head = _Head()
+    parts = _resolved(message, dialect)
+    for i, part in enumerate(parts):
+        if isinstance(part, Choice) or (isinstance(part, Field) and part.kind.rule == "part"):
+            return _tuples(parts[i:], head.shape())
+        if not isinstance(part, Field):
+            return _READ
+        if part.layer and i == len(parts) - 1:
+            return replace(head.shape(), carries=True)
+        if isinstance(part.constant, str) and part.name == "new_tag":
+            return _tuples(parts[i:], head.shape())
+        if part.kind.rule != "fixed":
+            return _tail(parts[i:], head.shape())
+        if not head.add(part):
+            return _READ
+    return head.shape()
+
+
+def _resolved(message: Message, dialect: Dialect) -> list[Any]:
+    """The parts of `message` with the dialect's conditions settled, one level."""
+    found: list[Any] = []
+    for part in message.parts_in(dialect.release):
+        if isinstance(part, When) and part.condition in ("in_stream", "parallel"):
+            if getattr(dialect, part.condition):
+                found += part.parts
+        else:
+            found.append(part)
+    return found
+
+
+def _tuples(parts: list[Any], head: Shape) -> Shape:
+    """A Shape that ends in an old tuple, a new tuple, or both."""
+    old: tuple[int, ...] = ()
+    required = False
+    new = -1
+    for part in parts:
+        if isinstance(part, Choice):
+            old = tuple(ord(str(option.constant)) for option in part.options)
+            required = part.required
+        elif isinstance(part, Field) and isinstance(part.constant, str):
+            new = ord(part.constant)
+        elif isinstance(part, Repeat):
+            return _READ
+    return replace(head, tuples=True, old=old, old_required=required, new=new)
+
+
+def _tail(parts: list[Any], head: Shape) -> Shape:
+    """A Shape that ends in strings and bytes with their length before them."""
+    tail: list[str] = []
+    while parts:
+        part, *parts = parts
+        if not isinstance(part, Field) or part.sizes or part.values or part.layer:
+            return _READ
+        if part.kind.rule == "string":
+            tail.append("string")
+        elif (
+            parts and part.kind.rule == "fixed" and part.kind.width == 4
+            and getattr(parts[0], "size_from", "") == part.name and not parts[0].layer
+        ):  # fmt: skip
+            tail.append("sized")
+            parts = parts[1:]
+        else:
+            return _READ
+    return replace(head, tail=tuple(tail))
+
+
+def check_head(run: Run, shape: Shape, at: Array, end: Array) -> Array:
+    """Which of the messages at `at` are ordinary as far as the fixed head goes (mask)."""
+    if not shape.plain:
+        return np.zeros(len(at), bool)
+    need = shape.size
+    open_ended = shape.carries or shape.tail or shape.tuples
+    good = at + need <= end if open_ended else at + need == end
+    safe = at if good.all() else np.where(good, at, at[good][0] if good.any() else 0)
+    if not good.any():
+        return good
+    for offset, width, value in shape.exact:
+        good &= run.gather(safe + offset, width) == value
+    for offset, width in shape.nonzero:
+        good &= run.gather(safe + offset, width) != 0
+    for offset, mask in shape.bits:
+        good &= (run.u1[safe + offset] & (~mask & 0xFF)) == 0
+    for offset, allowed in shape.listed:
+        good &= np.isin(run.u1[safe + offset], allowed)
+    return good
+
+
+def check_tail(run: Run, shape: Shape, at: Array, end: Array, good: Array) -> None:
+    """Clear `good` where the strings and sized bytes after the head do not end with the message."""
+    find, data = run.data.find, run.data
+    for i in np.flatnonzero(good).tolist():
+        place, stop = int(at[i]) + shape.size, int(end[i])
+        for step in shape.tail:
+            if step == "string":
+                place = find(0, place, stop) + 1
+                if not place:
+                    break
+            else:
+                size = int.from_bytes(data[place : place + 4], "big", signed=True)
+                if place + 4 > stop or size < 0:
+                    place = -1
+                    break
+                place += 4 + size
+        good[i] = place == stop
+
+
+@cache
+def _steps() -> Array:
+    """By TupleData's kind byte: bytes of a column without its value; 1 << 40 for an unknown kind."""
+    part = catalogue.part("TupleData")
+    repeat = next(p for p in part.parts if isinstance(p, Repeat))
+    choice = next(p for p in repeat.parts if isinstance(p, Choice))
+    valued = next(p for p in repeat.parts if isinstance(p, When)).condition.partition("=")[2]
+    table = np.full(256, 1 << 40, np.int64)
+    for option in choice.options:
+        letter = str(option.constant)
+        table[ord(letter)] = 5 if letter in valued else 1
+    return table
+
+
+@cache
+def _plain_steps() -> list[int]:
+    return list(_steps().tolist())
+
+
+def walk_tuples(run: Run, at: Array, end: Array) -> tuple[Array, Array, Array]:
+    """Step over a TupleData at each `at` that must end by `end`, and `end` ROOM before the data's end.
+
+    Returns (offsets after the tuples, column counts, mask of those without anything unusual).
+    """
+    good = at + 2 <= end
+    count = run.view(2)[np.minimum(at, end)].astype(np.int64)
+    good &= count <= MOST_COLUMNS
+    count[~good] = 0
+    order = np.argsort((MOST_COLUMNS - count).astype(np.uint16), kind="stable")
+    place, stop = at[order] + 2, end[order]
+    sorted_counts = count[order]
+    least = np.bincount(count)
+    more = len(at) - np.cumsum(least)  # item j: how many tuples have more than j columns
+    bad = np.zeros(len(at), bool)
+    steps, u1, u4 = _steps(), run.u1, run.view(4)
+    column, top = 0, len(least) - 1
+    while column < top and (n := int(more[column])) >= FEW:
+        limit = stop[:n]
+        bad[:n] |= place[:n] >= limit
+        here = np.minimum(place[:n], limit)
+        step = steps[u1[here]]
+        valued = step == 5
+        here += step
+        size = u4[np.minimum(here, limit + 4) - 4].astype(np.int64)
+        size *= valued
+        here += size
+        place[:n] = here
+        column += 1
+    if column < top:
+        for i in range(int(more[column])):
+            if not bad[i]:
+                left = int(sorted_counts[i]) - column
+                place[i] = _walk_one(run.data, int(place[i]), int(stop[i]), left)
+    bad |= place > stop
+    after, fine = np.empty_like(place), np.empty_like(bad)
+    after[order], fine[order] = place, ~bad
+    return after, count, good & fine
+
+
+def _walk_one(data: bytes, at: int, stop: int, left: int) -> int:
+    """The same for one tuple: its end, or something beyond `stop` where anything is unusual."""
+    steps = _plain_steps()
+    for _ in range(left):
+        if at >= stop:
+            return stop + 1
+        step = steps[data[at]]
+        if step == 5:
+            step += int.from_bytes(data[at + 1 : at + 5], "big")
+        at += step
+    return at
