@@ -241,8 +241,9 @@ def test_acknowledged_loss_is_told_while_the_capture_goes_on(tmp_path: Path) -> 
 
 def test_unacknowledged_loss_is_told_when_the_window_is_full(tmp_path: Path) -> None:
     packets = [p for p in conversation([(1, b"z" * 1000) for _ in range(200)]) if p.sport == 5432]
-    packets = t.without([replace(p, ack=0, flags=p.flags & ~t.ACK) for p in packets],
-                        lambda i, p: i == 6)
+    packets = t.without(
+        [replace(p, ack=0, flags=p.flags & ~t.ACK) for p in packets], lambda i, p: i == 6
+    )
     path = tmp_path / "made.pcap"
     path.write_bytes(t.pcap(t.frames([p for p in packets if not p.flags & t.FIN])))
     with open_capture_files([path], batch_frames=10) as files:
@@ -429,7 +430,7 @@ def test_random_segments_never_raise(tmp_path: Path) -> None:
     source = random.Random(5)
     ends = [b"\x0a\0\0\1", b"\x0a\0\0\2"]
     near = [0, 1, 100, 105, 110, 1 << 20, (1 << 31) - 1, 1 << 31, t.MASK - 3, t.MASK]
-    for seed in range(30):
+    for seed in range(12):
         packets = []
         for i in range(150):
             side = source.randrange(2)

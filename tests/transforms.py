@@ -290,9 +290,7 @@ def interleaved(*given: Sequence[Packet]) -> list[Packet]:
 
 def retimed(given: Sequence[Packet]) -> list[Packet]:
     """Times a microsecond apart, in the order given."""
-    return [
-        replace(p, time=given[0].time + i * 1000) for i, p in enumerate(given)
-    ]
+    return [replace(p, time=given[0].time + i * 1000) for i, p in enumerate(given)]
 
 
 def without(given: Sequence[Packet], drop: Callable[[int, Packet], bool]) -> list[Packet]:
@@ -403,10 +401,12 @@ LINKS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "QinQ": (1, lambda ip: ethernet(ip, b"\x88\xa8\0\x01\x81\0\0\x2a")),
     "SNAP": (
         1,
-        lambda ip: MACS
-        + struct.pack(">H", 8 + len(ip) if len(ip) < 1400 else 0x0800)
-        + (b"\xaa\xaa\3\0\0\0" + ethertype(ip) if len(ip) < 1400 else b"")
-        + ip,
+        lambda ip: (
+            MACS
+            + struct.pack(">H", 8 + len(ip) if len(ip) < 1400 else 0x0800)
+            + (b"\xaa\xaa\3\0\0\0" + ethertype(ip) if len(ip) < 1400 else b"")
+            + ip
+        ),
     ),
     "SLL": (113, lambda ip: b"\0\0\0\1\0\6" + bytes(8) + ethertype(ip) + ip),
     "SLL2": (276, lambda ip: ethertype(ip) + bytes(18) + ip),
@@ -420,11 +420,13 @@ LINKS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
     "PPP, HDLC": (9, lambda ip: b"\xff\3" + (b"\0\x21" if ip[0] >> 4 == 4 else b"\0\x57") + ip),
     "PPPoE": (
         1,
-        lambda ip: MACS
-        + b"\x88\x64\x11\0\0\1"
-        + struct.pack(">H", len(ip) + 2)
-        + (b"\0\x21" if ip[0] >> 4 == 4 else b"\0\x57")
-        + ip,
+        lambda ip: (
+            MACS
+            + b"\x88\x64\x11\0\0\1"
+            + struct.pack(">H", len(ip) + 2)
+            + (b"\0\x21" if ip[0] >> 4 == 4 else b"\0\x57")
+            + ip
+        ),
     ),
     "MPLS": (1, lambda ip: MACS + b"\x88\x47\0\1\0\x40\0\2\1\x40" + ip),
     "GRE": (1, lambda ip: _gre(0, ethertype(ip), 0, ip)),

@@ -37,15 +37,19 @@ each batch are sorted over the whole capture.
 To map back later: ``streams.pieces(connection, direction, start, stop)`` gives the Pieces that hold
 that stream range, clipped to it, for everything delivered so far.
 
-Findings: ``batch.findings`` are `StreamFinding`s (finding, connection, direction, offset, length, frame,
-first_frame, first, other): a retransmission with other bytes carries both byte strings. ``streams.findings``
-(snap length, link types) is complete after the last batch; ``files.findings`` likewise (file-cut, file-damaged).
+Findings: ``batch.findings`` are `StreamFinding`s (finding, connection, direction, offset, length,
+frame, first_frame, first, other): a retransmission with other bytes carries both byte strings.
+``streams.findings`` (snap length, link types) is complete after the last batch, ``files.findings``
+(file-cut, file-damaged) likewise.
 
-``streams.stats``: packets, tcp (segments), ports (Counter of TCP ports per connection), other kinds: what the
-line "no PostgreSQL in it" needs. ``files.comments``: {frame number: [text]}, 0 for those of a file or interface;
-``files.secrets``: [(type, bytes)] of Decryption Secrets Blocks; ``files.sources``: name, kind, size of each file.
-``files.frame(record)`` reads one frame again by its record position: `Frame(time, digits, linktype, wire length,
-data, interface)`; digits is the capture's own resolution of that time (6 for microseconds, 9 for nanoseconds).
+Counts for the line "no PostgreSQL in it": ``streams.stats`` (packets, tcp segments, other kinds),
+``streams.ports`` (server port -> connections). ``streams.ignore(n)`` hands on nothing more of a connection.
+
+Of the files: ``files.comments`` {frame number: [text]}, 0 for those of a file or interface;
+``files.secrets`` [(type, bytes)] of Decryption Secrets Blocks; ``files.sources``: label, kind,
+compression, size of each file; ``files.frame(record)`` reads one frame again by its record position:
+`Frame(time, digits, linktype, wirelen, data, interface)`, where digits is the capture's own resolution
+of that time (6 for microseconds, 9 for nanoseconds). Chunks and frames are read while the files are open.
 
 Nothing in a capture raises; what cannot be opened at all raises `dissector.errors.CaptureError` at open.
 """

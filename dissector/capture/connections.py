@@ -32,17 +32,34 @@ class Endpoint(NamedTuple):
         return str(ipaddress.IPv6Address(self.high << 64 | self.low))
 
     def __str__(self) -> str:
-        return f"[{self.address}]:{self.port}" if self.version == 6 else f"{self.address}:{self.port}"
+        return (
+            f"[{self.address}]:{self.port}" if self.version == 6 else f"{self.address}:{self.port}"
+        )
 
 
 class Connection:
     """One TCP connection. endpoints[d] sends direction d. client: the direction of the side that sent
     the SYN, None when the capture does not show it. first_frame, time: of its first packet."""
 
-    __slots__ = ("client", "ends", "endpoints", "first_frame", "flip", "isn", "number", "syn_ack", "time")
+    __slots__ = (
+        "client",
+        "endpoints",
+        "ends",
+        "first_frame",
+        "flip",
+        "isn",
+        "number",
+        "syn_ack",
+        "time",
+    )
 
     def __init__(
-        self, number: int, endpoints: tuple[Endpoint, Endpoint], first_frame: int, time: int, flip: bool
+        self,
+        number: int,
+        endpoints: tuple[Endpoint, Endpoint],
+        first_frame: int,
+        time: int,
+        flip: bool,
     ) -> None:
         self.number = number
         self.endpoints = endpoints
@@ -94,7 +111,9 @@ class Pairs:
         first, inverse = self._exact(s, swap, first, inverse)
         pairs = [_pair(s, i, bool(swap[i])) for i in first.tolist()]
         now = [self.current.get(pair) for pair in pairs]
-        steps = [(i, u) for u, (i, c) in enumerate(zip(first.tolist(), now, strict=True)) if c is None]
+        steps = [
+            (i, u) for u, (i, c) in enumerate(zip(first.tolist(), now, strict=True)) if c is None
+        ]
         syns = np.flatnonzero((s.flags & (SYN | RST)) == SYN)
         steps += zip(syns.tolist(), inverse[syns].tolist(), strict=True)
         started: list[Connection] = []
@@ -140,9 +159,7 @@ class Pairs:
         which = np.searchsorted(starts, rows, side="right") - 1
         return numbers[which], flips[which]
 
-    def _exact(
-        self, s: Segments, swap: Array, first: Array, inverse: Array
-    ) -> tuple[Array, Array]:
+    def _exact(self, s: Segments, swap: Array, first: Array, inverse: Array) -> tuple[Array, Array]:
         """Hashes grouped the segments; take apart those that only share a hash."""
         columns = [
             (s.src_low, s.dst_low),

@@ -56,7 +56,7 @@ class Chunk:
 
     @property
     def data(self) -> bytes:
-        """The bytes: `length` of them."""
+        """The bytes, `length` of them. Ask while the files are open."""
         if self._data is None:
             self._data = self._read(self.pieces)
         return self._data

@@ -86,7 +86,8 @@ class Datagram:
 class Fragments:
     """Datagrams under way."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Callable[[int, int], bytes]) -> None:
+        self.read = read
         self.open: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
         self.done: OrderedDict[tuple[int, ...], Datagram] = OrderedDict()
         self.count = 0
@@ -112,14 +113,13 @@ class Fragments:
         piece = Piece(
             start, stop, max(0, end - cur), cur | base, frame, time, int(columns.record[row])
         )
-        old = self.done.get(key)
-        if old is not None and any(p.start <= start and stop <= p.stop for p in old.pieces):
-            return  # a second copy of a piece that did its work
         datagram = self.open.get(key)
         if datagram is not None and abs(time - datagram.time) > STALE:
             yield from self._leave(key)
             datagram = None
         if datagram is None:
+            if key in self.done and self._repeats(piece, self.done[key]):
+                return
             datagram = Datagram(version, int(walk.inner[row]), addresses, time)
             self.open[key] = datagram
         datagram.pieces.append(piece)
@@ -136,6 +136,15 @@ class Fragments:
             yield datagram
         while self.count > MAX_PIECES:
             yield from self._leave(next(iter(self.open)))
+
+    def _repeats(self, piece: Piece, done: Datagram) -> bool:
+        """Whether the piece is a second copy of one that did its work, not of a datagram with the
+        same identification."""
+        new = self.read(piece.position, piece.captured)
+        for old in done.pieces:
+            if old.start <= piece.start and piece.stop <= old.stop:
+                return self.read(old.position + piece.start - old.start, piece.captured) == new
+        return False
 
     def rest(self) -> Iterator[Datagram]:
         """The datagrams that never became complete, as far as they go from their first byte."""

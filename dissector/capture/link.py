@@ -95,7 +95,7 @@ class Link:
     def __init__(self, files: CaptureFiles) -> None:
         self.files = files
         self.stats = LinkStats()
-        self.fragments = Fragments()
+        self.fragments = Fragments(files.read)
 
     def segments(self, batch: FrameBatch) -> Segments:
         """The TCP segments of one batch."""
@@ -139,7 +139,9 @@ class Link:
         walk = Walk(source, start, end, start + columns.wirelen, code)
         walk.run()
         parts = [_tcp(source, walk, frame, frame, columns)]
-        if (walk.code != TCP_FOUND).any():
+        found = int((walk.code == TCP_FOUND).sum())
+        self.stats.broken += found - len(parts[0].frame)
+        if found < len(frame):
             parts += self._odd(source, walk, start, code, frame, columns)
         return parts
 
@@ -212,7 +214,7 @@ class Link:
         whole = _tcp(scratch, walk, one, one, Columns(one, one, one, one, one, one))
         if not len(whole.frame):
             return []
-        rows = []
+        rows: list[Segments] = []
         begin = int(whole.position[0])
         stop = begin + int(whole.wire[0])
         syn = int(whole.flags[0]) & SYN
@@ -278,10 +280,5 @@ def _tcp(
 
 
 def _no_segments() -> Segments:
-    return Segments(
-        *(np.zeros(0, np.uint32) for _ in range(2)),
-        *(np.zeros(0, np.int64) for _ in range(8)),
-        np.zeros(0, np.uint8),
-        *(np.zeros(0, np.uint64) for _ in range(4)),
-        *(np.zeros(0, np.int64) for _ in range(2)),
-    )
+    kinds = ["u4"] * 2 + ["i8"] * 8 + ["u1"] + ["u8"] * 4 + ["i8"] * 2
+    return Segments(*[np.zeros(0, kind) for kind in kinds])

@@ -88,16 +88,12 @@ class Overlaps:
         result = Rows(*(np.concatenate(c) for c in zip(kept, extra, strict=True)))
         return result.rows(np.lexsort((result.offset, result.did)))
 
-    def outside(
-        self, one: int, offset: int, length: int, frame: int, batch: StreamBatch
-    ) -> None:
+    def outside(self, one: int, offset: int, length: int, frame: int, batch: StreamBatch) -> None:
         """Report a segment that has no place in its stream."""
         self.differing += 1
         if self.differing <= MOST:
             found = finding("out-of-window", bytes=length, frame=frame)
-            batch.findings.append(
-                StreamFinding(found, one >> 1, one & 1, offset, length, frame)
-            )
+            batch.findings.append(StreamFinding(found, one >> 1, one & 1, offset, length, frame))
 
     def _overlapping(self, rows: Rows) -> Array:
         """Which rows begin before the end of what is left of them in the stream."""
@@ -165,9 +161,7 @@ class Overlaps:
                 self._compare(one, copy, other, batch)
                 free = max(free, other.stop)
             if free < copy.stop:
-                fresh.append(
-                    copy._replace(start=free, position=copy.position + free - copy.start)
-                )
+                fresh.append(copy._replace(start=free, position=copy.position + free - copy.start))
             for piece in fresh:
                 insort(taken, piece)
         return taken

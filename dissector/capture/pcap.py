@@ -60,14 +60,17 @@ class PcapReader:
             record = np.array(at, np.int64)
             caplen = numbers[record + 8].astype(np.int64)
             good = len(at)
-            bad = np.flatnonzero((caplen > self.limit) | (record + header + caplen > size))
+            wrong = (caplen > self.limit) | (record + header + caplen > size)
+            if not caplen.all():  # zeros at the end of a file that a crash left half written
+                wrong |= (caplen == 0) & (numbers[record] == 0) & (numbers[record + 12] == 0)
+            bad = np.flatnonzero(wrong)
             if len(bad):
                 good = int(bad[0])
             if good:
                 yield self._columns(record[:good], caplen[:good], numbers)
             if good < len(at):
                 where, length = int(record[good]), int(caplen[good])
-                if length > self.limit:
+                if length > self.limit or not length:
                     self._damaged(where, length)
                 else:
                     left = size - where - header
@@ -109,6 +112,8 @@ class PcapReader:
 
     def _damaged(self, offset: int, length: int) -> None:
         what = f"a record of {length} bytes (at most {self.limit} are possible)"
+        if not length:
+            what = "zeros in place of a record"
         action = "everything before it was read"
         self.notes.findings.append(
             finding("file-damaged", offset, file=self.source.label, what=what, action=action)

@@ -53,7 +53,7 @@ class _Section:
     faces: list[Interface] = field(default_factory=list)
 
 
-class _Damage(Exception):
+class _DamageError(Exception):
     """Nothing after this offset can be trusted."""
 
     def __init__(self, offset: int, what: str, cut: bool = False) -> None:
@@ -80,7 +80,7 @@ class PcapngReader:
                     pos = self._open_section(pos)
                 record, kinds, lengths, pos, damage = self._walk(pos, frames, span)
                 columns, trouble = self._batch(record, kinds, lengths)
-            except _Damage as error:
+            except _DamageError as error:
                 damage = error
                 break
             damage = trouble or damage
@@ -88,9 +88,7 @@ class PcapngReader:
                 yield columns
         if damage and not (damage.cut and self.source.cut):
             if damage.cut:
-                found = finding(
-                    "file-cut", damage.offset, file=self.source.label, what=damage.what
-                )
+                found = finding("file-cut", damage.offset, file=self.source.label, what=damage.what)
             else:
                 found = finding(
                     "file-damaged",
@@ -130,7 +128,7 @@ class PcapngReader:
 
     def _kind(self, pos: int) -> int:
         if pos + 4 > self.source.size:
-            raise _Damage(pos, "inside a block header", cut=True)
+            raise _DamageError(pos, "inside a block header", cut=True)
         order = self.sections[-1].order if self.sections else "<"
         return int(struct.unpack_from(f"{order}I", self.source.view, pos)[0])
 
@@ -138,11 +136,11 @@ class PcapngReader:
         """Read a Section Header Block; returns the offset behind it."""
         view, size = self.source.view, self.source.size
         if pos + 12 > size:
-            raise _Damage(pos, "inside a section header", cut=True)
+            raise _DamageError(pos, "inside a section header", cut=True)
         magic = bytes(view[pos + 8 : pos + 12])
         orders = {struct.pack(f"{order}I", BYTE_ORDER): order for order in "<>"}
         if magic not in orders:
-            raise _Damage(pos, "a section header without the byte-order magic")
+            raise _DamageError(pos, "a section header without the byte-order magic")
         order = orders[magic]
         length = struct.unpack_from(f"{order}I", view, pos + 4)[0]
         self._check(pos, length, order, 28)
@@ -153,17 +151,17 @@ class PcapngReader:
     def _check(self, pos: int, length: int, order: str, least: int) -> None:
         size = self.source.size
         if length < least or length % 4 or length > MAX_FRAME:
-            raise _Damage(pos, f"a block of {length} bytes")
+            raise _DamageError(pos, f"a block of {length} bytes")
         if pos + length > size:
             what = f"the block needs {length} bytes, {size - pos} remain"
-            raise _Damage(pos, what, cut=True)
+            raise _DamageError(pos, what, cut=True)
         trailer = struct.unpack_from(f"{order}I", self.source.view, pos + length - 4)[0]
         if trailer != length:
-            raise _Damage(pos, f"a block of {length} bytes that says {trailer} at its end")
+            raise _DamageError(pos, f"a block of {length} bytes that says {trailer} at its end")
 
     def _walk(
         self, pos: int, frames: int, span: int
-    ) -> tuple[Array, Array, Array, int, _Damage | None]:
+    ) -> tuple[Array, Array, Array, int, _DamageError | None]:
         """Block offsets, types and lengths up to the next section or the batch's limits."""
         section, view, size = self.sections[-1], self.source.view, self.source.size
         head = struct.Struct(f"{section.order}II").unpack_from
@@ -193,14 +191,16 @@ class PcapngReader:
             first = int(bad[0])
             try:
                 self._check(at[first], int(lengths[first]), section.order, 12)
-            except _Damage as error:
+            except _DamageError as error:
                 damage = error
             record, kinds, lengths = record[:first], kinds[:first], lengths[:first]
         elif stop:
-            damage = _Damage(pos, "inside a block header", cut=True)
+            damage = _DamageError(pos, "inside a block header", cut=True)
         return record, kinds, lengths, pos, damage
 
-    def _batch(self, record: Array, kinds: Array, lengths: Array) -> tuple[Columns, _Damage | None]:
+    def _batch(
+        self, record: Array, kinds: Array, lengths: Array
+    ) -> tuple[Columns, _DamageError | None]:
         section = self.sections[-1]
         packet = (kinds == ENHANCED) | (kinds == SIMPLE) | (kinds == PACKET)
         for i in np.flatnonzero(~packet).tolist():
@@ -216,7 +216,7 @@ class PcapngReader:
         if len(bad):
             first = int(bad[0])
             what = f"a packet block of {int(lengths[first])} bytes that is too short for its packet"
-            damage = _Damage(int(record[first]), what)
+            damage = _DamageError(int(record[first]), what)
             record, kinds, lengths = record[:first], kinds[:first], lengths[:first]
         if not len(record):
             return no_frames(), damage

@@ -34,7 +34,12 @@ BLOCK = 1 << 20
 SPOOL_LIMIT = 1 << 38
 """Decompressed bytes at which spooling stops (256 GiB): a small file can expand without end."""
 
-_GZIP, _ZSTD, _LZ4, _LZ4_OLD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\x02\x21\x4c\x18"
+_GZIP, _ZSTD, _LZ4, _LZ4_OLD = (
+    b"\x1f\x8b",
+    b"\x28\xb5\x2f\xfd",
+    b"\x04\x22\x4d\x18",
+    b"\x02\x21\x4c\x18",
+)
 
 MAGICS = {
     bytes.fromhex(text): kind
@@ -111,7 +116,9 @@ class Source:
         if self.compression:
             return f"{self.label}: nothing inside the {self.compression} data; check the file"
         if self.name == STDIN:
-            return "standard input: no bytes came; pipe a capture in: tcpdump -w - | pgdissect list -"
+            return (
+                "standard input: no bytes came; pipe a capture in: tcpdump -w - | pgdissect list -"
+            )
         return f"{self.label}: the file is empty; was the recording flushed (tcpdump -U) or copied?"
 
     def _kind(self) -> str:
@@ -145,7 +152,7 @@ class Source:
                         "file-cut", total, file=self.label, what=f"unpacking stops at {limit} bytes"
                     )
                     break
-        except _Cut as cut:
+        except _CutError as cut:
             what = f"the {self.compression} data {cut}"
             self.cut = finding("file-cut", total, file=self.label, what=what)
         except OSError as error:
@@ -161,7 +168,7 @@ class Source:
 Unpack = Callable[[Iterator[bytes]], Iterator[bytes]]
 
 
-class _Cut(Exception):
+class _CutError(Exception):
     """Compressed data ends early or is damaged; what came out before is good."""
 
 
@@ -197,7 +204,9 @@ def _open(name: str, label: str) -> IO[bytes]:
         return Path(name).open("rb")
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None or sys.stdin.isatty():
-        raise CaptureError(f"{label}: a terminal; pipe a capture in: tcpdump -w - | pgdissect list -")
+        raise CaptureError(
+            f"{label}: a terminal; pipe a capture in: tcpdump -w - | pgdissect list -"
+        )
     return os.fdopen(os.dup(stream.fileno()), "rb")
 
 
@@ -210,7 +219,7 @@ def _head(file: IO[bytes]) -> bytes:
     head = file.read(4)
     if _seekable(file):
         file.seek(0)
-        return b"" if not head else head
+        return head
     return head
 
 
@@ -231,18 +240,22 @@ def _unpacker(head: bytes) -> tuple[str, Unpack] | None:
     return None
 
 
-def _chunks(make: Callable[[], Any], errors: type[Exception], blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Members one after the other through decompressor objects with eof and unused_data."""
+def _chunks(
+    make: Callable[[], Any], errors: type[Exception], step: int, blocks: Iterator[bytes]
+) -> Iterator[bytes]:
+    """Members one after the other through decompressor objects with eof and unused_data.
+
+    step: packed bytes given at once, so that what hostile data unpacks to at once stays below 128 MiB.
+    """
     machine, begun = make(), False
-    for block in blocks:
-        rest = block
+    for rest in (block[i : i + step] for block in blocks for i in range(0, len(block), step)):
         while rest:
             if not begun and not rest.strip(b"\0"):
                 break  # zero padding after the last member
             try:
                 out = machine.decompress(rest)
             except errors as error:
-                raise _Cut(f"is damaged ({error})") from error
+                raise _CutError(f"is damaged ({error})") from error
             begun = True
             if out:
                 yield out
@@ -250,21 +263,21 @@ def _chunks(make: Callable[[], Any], errors: type[Exception], blocks: Iterator[b
             if machine.eof:
                 rest, machine, begun = machine.unused_data, make(), False
     if begun:
-        raise _Cut("ends early")
+        raise _CutError("ends early")
 
 
 def _gunzip(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    return _chunks(lambda: zlib.decompressobj(wbits=31), zlib.error, blocks)
+    return _chunks(lambda: zlib.decompressobj(wbits=31), zlib.error, 1 << 16, blocks)
 
 
 def _unzstd(blocks: Iterator[bytes]) -> Iterator[bytes]:
     import zstandard
 
     make = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
-    return _chunks(make, zstandard.ZstdError, blocks)
+    return _chunks(make, zstandard.ZstdError, 1 << 12, blocks)
 
 
 def _unlz4(blocks: Iterator[bytes]) -> Iterator[bytes]:
     import lz4.frame
 
-    return _chunks(lz4.frame.LZ4FrameDecompressor, RuntimeError, blocks)
+    return _chunks(lz4.frame.LZ4FrameDecompressor, RuntimeError, 1 << 18, blocks)

@@ -122,9 +122,7 @@ class Streams:
         if last:
             more = self.link.finish(frames.last)
             if len(more.frame):
-                segments = Segments(
-                    *(np.concatenate(c) for c in zip(segments, more, strict=True))
-                )
+                segments = Segments(*(np.concatenate(c) for c in zip(segments, more, strict=True)))
         batch = StreamBatch(frames.first, frames.last)
         closing: set[int] = set()
         self._forget()
@@ -238,7 +236,9 @@ class Streams:
         state = self.state
         other = ids ^ 1
         fresh = ~state.known[other]
-        if fresh.any():  # a direction of which nothing is captured begins at the first acknowledgement
+        if (
+            fresh.any()
+        ):  # a direction of which nothing is captured begins at the first acknowledgement
             rows = np.minimum.reduceat(np.where(valid, np.arange(len(ack)), len(ack)), head)
             fresh &= rows < len(ack)
             state.base[other[fresh]] = ack[rows[fresh]]
@@ -288,12 +288,12 @@ class Streams:
         )
         holes = offset[run] != before[run]
         waiting: list[Array] = []
-        last_of = np.searchsorted(run, np.r_[head[1:], len(did)])
-        first_of = np.searchsorted(run, head)
-        broken = np.add.reduceat(holes, first_of) > 0
+        last_of = np.searchsorted(run, np.r_[head[1:], len(did)]).tolist()
+        first_of = np.searchsorted(run, head).tolist()
+        broken: Array = np.add.reduceat(holes, first_of) > 0
         starts, stops = run.tolist(), stop.tolist()
         for i, one in enumerate(did[head].tolist()):
-            a, b = int(first_of[i]), int(last_of[i])
+            a, b = first_of[i], last_of[i]
             for r in range(a, b):
                 low, high = starts[r], stops[r]
                 if broken[i] and holes[r]:

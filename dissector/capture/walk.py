@@ -315,7 +315,9 @@ def _gre(w: Walk, rows: Array) -> None:
     rows = w.need(rows, 4)
     flags, number = w.u2(rows, 0), w.u2(rows, 2)
     point = flags & 7 == 1  # PPTP: key always there, acknowledgement by bit 7
-    header = 4 + 4 * ((flags & 0xC000 != 0).astype(np.int64) + (flags >> 13 & 1) + (flags >> 12 & 1))
+    header = 4 + 4 * (
+        (flags & 0xC000 != 0).astype(np.int64) + (flags >> 13 & 1) + (flags >> 12 & 1)
+    )
     header += np.where(point, (flags >> 7 & 1) * 4, 0)
     sequence = flags & 0x1000 != 0
     kinds = [
