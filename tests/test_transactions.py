@@ -11,17 +11,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from dissector.changes import changes, facts, relation_counts, subxid_reader
 from dissector.rows import COLUMNS, Rows
 from dissector.schemas import Tables
-from dissector.transactions import (
-    State,
-    Transactions,
-    changes,
-    facts,
-    relation_counts,
-    subxid_reader,
-    transactions,
-)
+from dissector.transactions import State, Transactions, transactions
 from dissector.view import Capture, open_capture
 
 FOLDER = Path(__file__).parent.parent / "captures"
