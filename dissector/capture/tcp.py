@@ -7,6 +7,7 @@ lies behind a hole, is looked at piece by piece.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 
@@ -96,6 +97,8 @@ class Streams:
     def read(self, pieces: Pieces) -> bytes:
         """The bytes of pieces, one after the other."""
         position = pieces.position
+        if len(position) == 1:
+            return self.files.read(int(position[0]), int(pieces.length[0]))
         sources = self.files.sources
         number = position >> FILE_SHIFT
         start = position & OFFSET
@@ -116,6 +119,8 @@ class Streams:
         self._acks, self._ack_frames, self._touched = (none, none), none, none
         self._resets: list[tuple[int, int]] = []
         self._reached: dict[int, int] = {}
+        self._reach: dict[int, list[int]] = {}
+        self._spans: dict[int, tuple[int, int]] = {}
 
     def _batch(self, frames: FrameBatch, last: bool) -> StreamBatch:
         segments = self.link.segments(frames)
@@ -288,17 +293,19 @@ class Streams:
         )
         holes = offset[run] != before[run]
         waiting: list[Array] = []
-        last_of = np.searchsorted(run, np.r_[head[1:], len(did)]).tolist()
-        first_of = np.searchsorted(run, head).tolist()
-        broken: Array = np.add.reduceat(holes, first_of) > 0
+        last_of = np.searchsorted(run, [*head[1:].tolist(), len(did)]).tolist()
+        first_of = np.searchsorted(run, head.tolist()).tolist()
+        broken = np.logical_or.reduceat(holes, first_of).tolist()
         starts, stops = run.tolist(), stop.tolist()
+        places, gaps_from = offset[run].tolist(), before[run].tolist()
+        total = np.r_[0, np.cumsum(rows.length)]
         for i, one in enumerate(did[head].tolist()):
             a, b = first_of[i], last_of[i]
             for r in range(a, b):
                 low, high = starts[r], stops[r]
                 if broken[i] and holes[r]:
-                    hole = int(before[run[r]]), int(offset[low])
-                    left = int(rows.length[low : stops[b - 1]].sum())
+                    hole = gaps_from[r], places[r]
+                    left = int(total[stops[b - 1]] - total[low])
                     if not (last or one in closing or self._lost(one, hole, left, batch)):
                         waiting.append(np.arange(low, stops[b - 1]))
                         break
@@ -317,9 +324,13 @@ class Streams:
             frame = 0
             if state.ack[one] >= hole[1]:
                 did, acks = self._acks
-                low, high = np.searchsorted(did, [one ^ 1, (one ^ 1) + 1])
-                late = np.flatnonzero(acks[low:high] >= hole[1])
-                frame = int(self._ack_frames[low + late[0]]) if len(late) else batch.first
+                if one not in self._reach:
+                    low, high = np.searchsorted(did, [one ^ 1, (one ^ 1) + 1]).tolist()
+                    self._spans[one] = low, high
+                    self._reach[one] = np.maximum.accumulate(acks[low:high]).tolist()
+                late = bisect_left(self._reach[one], hole[1])
+                low, high = self._spans[one]
+                frame = int(self._ack_frames[low + late]) if late < high - low else batch.first
             elif state.reset[one] or (state.fin_frame[one] and state.fin_frame[one ^ 1]):
                 frame = int(max(state.fin_frame[one], state.fin_frame[one ^ 1]))
             if frame:
