@@ -34,6 +34,11 @@ class ColumnValue:
         """The column's name, or its number from 1 where nobody named it."""
         return self.column.name if self.column is not None else f"column {self.index + 1}"
 
+    @property
+    def missing(self) -> bool:
+        """Whether the value's bytes are not there: its leaf is the length or the kind before them."""
+        return self.state in ("text", "binary") and not isinstance(self.leaf.value, bytes)
+
     def text(self, context: display.Context) -> str:
         """The value for people: ``42``, ``'Zoë'``, ``NULL``, ``unchanged TOAST``, ``not sent``."""
         if self.state in display.STATES:

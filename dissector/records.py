@@ -173,6 +173,8 @@ def _add_column(
     found: dict[str, Any], column: ColumnValue, context: Context, view: Opened | None
 ) -> None:
     found["state"] = column.state
+    if column.missing:
+        return
     found["display"] = column.text(context)
     if column.column is None:
         return

@@ -100,7 +100,7 @@ def tree_lines(tree: Node, context: Context, view: Opened | None = None) -> Iter
             yield f"{node.start - tree.start:>6} {node.length:>6}  {'':>3}  {'':<22} {'  ' * depth}{visible(node.name)}"
             continue
         column = columns.get(id(node))
-        text = column.text(context) if column is not None else row.text
+        text = row.text if column is None or column.missing else column.text(context)
         name = f"[{node.index}]" if node.index >= 0 else node.name
         if column is not None and column.column is not None:
             name = f"{name} ({visible(column.column.name, 60)})"

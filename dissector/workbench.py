@@ -142,18 +142,19 @@ class Workbench:
         if layer == "frontend":
             return replace(dialect, startup=data[:1] == b"\0")
         if layer == "replication":
-            return replace(dialect, copy=self._copy(data[:1], dialect))
+            return replace(dialect, copy=self._copy(data[:1], dialect, self.direction))
         if layer == "backend":
             inner = _carried_letter(data, layer, dialect)
-            return replace(dialect, copy=self._copy(inner, dialect)) if inner else dialect
+            return replace(dialect, copy=self._copy(inner, dialect, "B")) if inner else dialect
         return dialect
 
-    def _copy(self, letter: bytes, dialect: Dialect) -> str:
+    @staticmethod
+    def _copy(letter: bytes, dialect: Dialect, direction: str | None) -> str:
         """ "backup" where only a base backup has such a message, or the server's p is one."""
         if not letter:
             return dialect.copy
         meant = catalogue.lookup("replication", letter[0], dialect.release, dialect)
-        if meant is None or (self.direction == "B" and meant.direction == "F"):
+        if meant is None or (direction == "B" and meant.direction == "F"):
             backup = replace(dialect, copy="backup")
             if catalogue.lookup("replication", letter[0], dialect.release, backup):
                 return "backup"
@@ -259,7 +260,7 @@ def write_hex(
     """
     dialect = Dialect(
         release=pg,
-        proto_version=proto_version or (4 if in_stream or parallel else 0),
+        proto_version=proto_version or catalogue.RELEASES[pg].proto_versions[-1],
         in_stream=in_stream,
         parallel=parallel,
         copy="pgoutput",
