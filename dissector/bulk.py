@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from struct import Struct, error
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,9 @@ from .shapes import MOST_COLUMNS, ROOM, Run, Shape, check_head, check_tail, shap
 from .spec import Dialect, Message
 
 Array = NDArray[Any]
-_LENGTH = Struct(">I").unpack_from
+
+FIRST_WINDOW, LAST_WINDOW = 1 << 12, 1 << 18
+"""Bytes of a stream in which messages are looked for at once, growing: most runs are short or long."""
 
 SHORT = 16
 """Runs of fewer messages are not worth the arrays."""
@@ -48,43 +49,58 @@ def walk(data: bytes, at: int, tag: int, limit: int) -> tuple[Array, int]:
     """Starts of the whole messages with the type byte `tag` that follow each other from `at`.
 
     Returns (starts, where the walk stopped): at the first message that is not whole, has another
-    type byte or a length that none can have, or when `limit` messages were found.
+    type byte or a length that none can have, or when about `limit` messages were found.
     """
     parts: list[Array] = []
-    step, count = 64, 0
+    count, size, window = 0, len(data), FIRST_WINDOW
     raw = np.frombuffer(data, np.uint8)
-    while count < limit:
-        starts, stop = _walk_some(data, at, min(step, limit - count))
-        if len(starts) == 0:
-            break
-        begins = np.array(starts, np.int64)
-        other = np.flatnonzero(raw[begins] != tag)
-        if len(other):
-            begins, stop = begins[: other[0]], starts[other[0]]
-        parts.append(begins)
-        count += len(begins)
-        at = stop
-        if len(other) or len(starts) < min(step, limit - count + len(begins)):
-            break
-        step *= 4
+    lengths = np.ndarray((max(size - 4, 0),), ">u4", data, strides=(1,), offset=1) if size > 4 else raw
+    while count < limit and at + HEADER <= size and raw[at] == tag:
+        found, after = _window(raw, lengths, at, tag, window, parts)
+        count += found
+        if not found:  # a long one, or the end of them
+            after = at + 1 + int(lengths[at])
+            if after > size or not at + HEADER <= after <= at + 1 + LARGEST:
+                break
+            parts.append(np.array([at]))
+            count += 1
+        at = after
+        window = min(window * 4, LAST_WINDOW)
     return (np.concatenate(parts) if parts else np.empty(0, np.int64)), at
 
 
-def _walk_some(data: bytes, at: int, limit: int) -> tuple[list[int], int]:
-    """The same for any type bytes. This loop and that over record lengths are the only sequential ones."""
-    starts: list[int] = []
-    add, size, length_at, most = starts.append, len(data), _LENGTH, LARGEST
-    try:
-        for _ in range(limit):
-            (length,) = length_at(data, at + 1)
-            after = at + length + 1
-            if after > size or not 4 <= length <= most:
-                break
-            add(at)
-            at = after
-    except error:
-        pass
-    return starts, at
+def _window(
+    raw: Array, lengths: Array, at: int, tag: int, window: int, parts: list[Array]
+) -> tuple[int, int]:
+    """The messages that begin in the `window` bytes from `at`: how many, and where they stopped.
+
+    Every place that has the type byte and a zero behind it may be a message. Most are: so nearly
+    always each one ends where the next begins, and only the exceptions are looked at one by one.
+    """
+    stop = min(at + window, len(lengths))
+    places = np.flatnonzero((raw[at:stop] == tag) & (raw[at + 1 : stop + 1] == 0)) + at
+    if not len(places) or places[0] != at:
+        return 0, at
+    length = lengths[places].astype(np.int64)
+    after = places + 1 + length
+    after[(length < 4) | (after > len(raw))] = -1
+    breaks = np.flatnonzero(after[:-1] != places[1:]).tolist()
+    breaks.append(len(places) - 1)
+    i = found = 0
+    for k in breaks:
+        if k < i:
+            continue
+        target = int(after[k])
+        end = k if target < 0 else k + 1
+        if end > i:
+            parts.append(places[i:end])
+            found += end - i
+        if target < 0:
+            return found, int(places[k])
+        i = int(places.searchsorted(target))
+        if i == len(places) or places[i] != target:
+            return found, target
+    return found, at
 
 
 @dataclass(slots=True)
@@ -143,23 +159,20 @@ class _Pass:
     tuples: list[tuple[Array, Array, Shape]]
 
 
+_NOTHING: tuple[int, Schema | None] = (0, None)
+
+
 @dataclass(slots=True)
 class _Known:
-    """A Relation, Type or Truncate that was read before."""
+    """A Relation, Type or Truncate that was read before. types: OIDs of a Relation's columns; schema:
+    what it says where the encoding and the names of types are as in `told`."""
 
     message: Message
     values: dict[str, Any]
     severity: int
-
-
-@dataclass(slots=True)
-class _Described:
-    """The Relation in force for an OID, by its bytes."""
-
-    key: tuple[Any, ...]
     types: list[int]
-    named: tuple[str | None, ...]
-    number: int
+    schema: Schema | None = None
+    told: tuple[Any, ...] = ()
 
 
 class CopyBoth:
@@ -171,8 +184,8 @@ class CopyBoth:
         self.codec = ""
         self.events: dict[int, list[tuple[int, int]]] = {}
         self.before: dict[int, int] = {}
-        self._known: dict[tuple[Any, ...], _Known | None] = {}
-        self._described: dict[int, _Described] = {}
+        self._known: dict[tuple[Any, ...], _Known] = {}
+        self._described: dict[int, tuple[int, Schema]] = {}
 
     def frontend(self, run: Run, dialect: Dialect) -> Answers:
         """Status updates and feedback of the client: nothing to follow, only to check."""
@@ -416,36 +429,32 @@ class CopyBoth:
         known = self._known.get(key)
         if known is None:
             tree = annotate(data, "pgoutput", dialect, start, end)
-            if not isinstance(tree.declaration, Message):
-                work.read[i] = True
-                return
             severity = max((f.severity for f in findings(tree)), default=0)
-            known = _Known(tree.declaration, of_node(tree), severity)
+            values = of_node(tree)
+            types = [c.get("type_oid") or 0 for c in values.get("columns") or ()]
+            known = _Known(message, values, severity, types)
             if end - start < LONG_BODY:
                 if len(self._known) >= REMEMBERED:
                     self._known.clear()
                 self._known[key] = known
         if known.severity:
             work.read[i] = True
-        work.answers.relation[i] = self._describe(i, known, key)
+        work.answers.relation[i] = self._describe(i, known)
 
-    def _describe(self, i: int, known: _Known, key: tuple[Any, ...]) -> int:
+    def _describe(self, i: int, known: _Known) -> int:
         state = self.state
         if known.message.name != "Relation":
             return state.describe(known.message, known.values, self.codec)
-        oid = known.values.get("relation_oid") or 0
-        before = self._described.get(oid)
-        number = state.relations.get(oid, 0)
-        if not (
-            before is not None
-            and number == before.number
-            and before.key == (key, self.codec)
-            and before.named == tuple(map(state.types.get, before.types))
-        ):
-            number = state.describe(known.message, known.values, self.codec)
-            types = [c.get("type_oid") or 0 for c in known.values.get("columns") or ()]
-            named = tuple(map(state.types.get, types))
-            self._described[oid] = _Described((key, self.codec), types, named, number)
+        # what it says hangs on its bytes, the encoding, and the types that were named before
+        named = tuple(map(state.types.get, known.types)) if state.types else ()
+        if known.schema is None or known.told != (self.codec, named):
+            known.schema = state.described(known.values, self.codec)
+            known.told = (self.codec, named)
+        oid = known.schema.oid
+        number, described = self._described.get(oid, _NOTHING)
+        if described is not known.schema or number != state.relations.get(oid):
+            number = state.accept(known.schema)
+            self._described[oid] = (number, known.schema)
         self.events.setdefault(oid, []).append((i, number))
         return number
 

@@ -1,6 +1,6 @@
 """What a stream of pgoutput messages teaches: stream segments, transactions, relations, types.
 
-One `PgoutputState` serves a COPY BOTH; a new START_REPLICATION begins anew.
+One `PgoutputState` serves a connection; each START_REPLICATION begins a stream.
 """
 
 from __future__ import annotations
@@ -31,11 +31,17 @@ class PgoutputState:
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
         self.versions: dict[int, int] = {}
+        self.relations: dict[int, int] = {}
+        self.types: dict[int, str] = {}
         self.begin(1, False, False)
         self.begun = False
 
     def begin(self, proto_version: int, parallel: bool, binary: bool) -> None:
-        """A START_REPLICATION was answered: forget everything, take the new options."""
+        """A START_REPLICATION was answered: take the new options.
+
+        Relations stay: up to release 13 a server process does not describe again in a later stream what
+        it described before.
+        """
         self.begun = True
         self.uncertain = False
         self.proto_version = proto_version
@@ -44,8 +50,6 @@ class PgoutputState:
         self.in_stream = False
         self.xid = 0
         self.stream_xid = 0
-        self.relations: dict[int, int] = {}
-        self.types: dict[int, str] = {}
         self._dialects: dict[tuple[Dialect, bool], Dialect] = {}
 
     def dialect(self, base: Dialect) -> Dialect:
@@ -100,7 +104,10 @@ class PgoutputState:
         return self._truncated(values)
 
     def _relation(self, values: dict[str, Any], codec: str) -> int:
-        oid = values.get("relation_oid") or 0
+        return self.accept(self.described(values, codec))
+
+    def described(self, values: dict[str, Any], codec: str) -> Schema:
+        """The Schema that a Relation message tells, without its version."""
         columns = []
         for column in values.get("columns") or ():
             type_oid, modifier = column.get("type_oid") or 0, column.get("type_modifier", -1)
@@ -113,12 +120,11 @@ class PgoutputState:
                     bool((column.get("flags") or 0) & 1),
                 )
             )
-        previous = self.relations.get(oid, 0)
         identity = values.get("replica_identity") or 0
-        described = Schema(
+        return Schema(
             "relation",
             tuple(columns),
-            oid,
+            values.get("relation_oid") or 0,
             decode_text(values.get("namespace") or b"", codec),
             decode_text(values.get("relation_name") or b"", codec),
             chr(identity) if isinstance(identity, int) else str(identity),
@@ -127,6 +133,11 @@ class PgoutputState:
                 (c.type_oid, self.types[c.type_oid]) for c in columns if c.type_oid in self.types
             ),
         )
+
+    def accept(self, described: Schema) -> int:
+        """`described` is in force from now on: its number, a new one where it differs from before."""
+        oid = described.oid
+        previous = self.relations.get(oid, 0)
         before = self.tables.schemas[previous] if previous else None
         if before is not None and replace(before, version=0) == described:
             return previous

@@ -4,8 +4,8 @@
 
 Two replication connections, each begun as its recording began. Inside one COPY BOTH the recorded
 transactions come again and again, with LSNs, times and transaction numbers moved on; Relation and
-Type messages come with every fiftieth round, and where a table changed between. The server sends
-full segments of 1448 bytes; now and then two segments are swapped or one is sent twice.
+Type messages come with every fiftieth round, and so do the rows of tables that were altered in between.
+The server sends full segments of 1448 bytes; now and then two segments are swapped or one is sent twice.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def taken(server: bytes, copied: list[tuple[int, int]], proto: int, describe: bo
         oid = inner.child("relation_oid")
         if row and inside > KEPT:
             continue
-        described = oid is not None and (inner.name != "Relation" or oid.value in several)
-        if not describe and inner.name in ("Relation", "Type") and not described:
+        altered = oid is not None and oid.value in several
+        if not describe and (altered or inner.name in ("Relation", "Type")):
             continue
         for _ in range(3 if row and tree.length >= LONG else 1):
             base = len(out) - tree.start
