@@ -55,9 +55,13 @@ class Overlaps:
     """Makes rows that do not overlap, comparing what they share."""
 
     def __init__(
-        self, tables: Tables, state: Directions, read: Callable[[int, int], bytes]
+        self,
+        tables: Tables,
+        state: Directions,
+        read: Callable[[int, int], bytes],
+        ignored: set[int],
     ) -> None:
-        self.tables, self.state, self.read = tables, state, read
+        self.tables, self.state, self.read, self.ignored = tables, state, read, ignored
         self.repeated = 0
         self.differing = 0
         self.keepalives = 0
@@ -167,6 +171,8 @@ class Overlaps:
         return taken
 
     def _with_delivered(self, one: int, copy: Copy, delivered: int, batch: StreamBatch) -> None:
+        if one >> 1 in self.ignored:
+            return  # no table is kept of it
         pieces = self.tables.pieces(one, copy.start, min(copy.stop, delivered))
         covered = 0
         for offset, length, position, frame in zip(

@@ -58,10 +58,10 @@ class Tables:
         self.starts: dict[int, list[int]] = {}
         self.slices: dict[int, list[tuple[int, int, int]]] = {}
 
-    def add(self, pieces: Pieces) -> tuple[int, Pieces]:
-        """Keep a batch's table; returns its number and itself."""
+    def add(self, pieces: Pieces) -> int:
+        """Keep a batch's table; returns its number."""
         self.tables.append(pieces)
-        return len(self.tables) - 1, pieces
+        return len(self.tables) - 1
 
     def track(self, one: int, offset: int, number: int, low: int, high: int) -> None:
         """Rows low..high of table `number` continue direction `one` at `offset`."""
