@@ -48,5 +48,19 @@ class DissectApp(App[None]):
     def _run_on(self, screen: Screen[object], name: str) -> None:
         self.call_later(self.run_action, name, screen)
 
+    def action_open_screen(self, name: str) -> None:
+        """Show one of the screens beside the viewer, in the state in which it was left."""
+        from tui.screens.all import make_screen
+
+        if self.screen.name == name:
+            return
+        if self.screen.is_modal:
+            return
+        if not self.is_screen_installed(name):
+            self.install_screen(make_screen(name, self._source), name)
+        while len(self.screen_stack) > 1:
+            self.pop_screen()
+        self.push_screen(name)
+
     def action_help(self) -> None:
         self.push_screen(help_dialog())

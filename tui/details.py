@@ -39,6 +39,10 @@ class Details(LineView):
         """Show a sentence of the program in place of a field."""
         self._show([present.Fact(label, text, "severity--error")])
 
+    def show_facts(self, facts: list[present.Fact]) -> None:
+        """Show what is known of something else than a field."""
+        self._show(facts)
+
     def _show(self, facts: list[present.Fact]) -> None:
         self._facts = facts
         self._wrap()

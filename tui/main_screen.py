@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -43,6 +46,8 @@ class MainScreen(Screen[None]):
         self._about = title
         self._view: Opened | None = None
         self._list_lines = 0
+        self._showing = ""
+        self._led_by: Screen[Any] | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(Content(""), id="status")
@@ -100,6 +105,45 @@ class MainScreen(Screen[None]):
         self.fields.show_message(self._view)
         self._say_status()
 
+    def lead_to(
+        self,
+        number: int = 0,
+        *,
+        expression: str = "",
+        numbers: Sequence[int] | None = None,
+        label: str = "",
+        back: Screen[Any] | None = None,
+    ) -> None:
+        """Show what another screen leads to: messages by a filter or by number, one of them first.
+
+        label: what `numbers` are, for people. back: the screen that `action_way_back` returns to.
+        """
+        if expression:
+            numbers = self._matching(expression)
+        if numbers is not None:
+            self._showing = label or expression
+            self.messages.show_numbers(numbers)
+        if number:
+            self.messages.go_to(number)
+        self._led_by = back
+        self.messages.focus()
+        self._say_status()
+
+    def _matching(self, expression: str) -> Sequence[int]:
+        from dissector.query import matching
+
+        return list(matching(getattr(self._source, "capture"), expression))  # noqa: B009
+
+    def action_way_back(self) -> None:
+        """All messages again, then the screen that led here."""
+        if self._showing:
+            self._showing = ""
+            self.messages.show_numbers(None)
+            self._say_status()
+        if self._led_by is not None:
+            back, self._led_by = self._led_by, None
+            self.app.push_screen(back)
+
     def _cannot_open(self, number: int, error: Exception) -> None:
         text = visible(str(error) or type(error).__name__, 300)
         self.details.show_text(f"message {number}", f"cannot be opened: {text}")
@@ -112,6 +156,8 @@ class MainScreen(Screen[None]):
         row = self._view.row if self._view is not None else None
         number = row.number if row is not None else 0
         text = present.status(self._about, number, self._source.count, row)
+        if self._showing:
+            text += f"  ·  only {visible(self._showing, 60)} (Backspace: all)"
         self.query_one("#status", Static).update(Content(text), layout=False)
 
     # A field.

@@ -26,6 +26,11 @@ class CaptureSource:
         return int(self._capture.count)
 
     @property
+    def capture(self) -> Any:
+        """The opened capture itself, for the screens that show more than messages."""
+        return self._capture
+
+    @property
     def show_secrets(self) -> bool:
         """As the user asked when the capture was opened."""
         return bool(self._capture.options.show_secrets)
