@@ -222,8 +222,8 @@ class Pairs:
             return (seen - seq - 1) & MASK < LATE_SYN
         other = connection.isn[1 - direction]
         if int(s.flags[i]) & ACK:
-            return other < 0 or int(s.ack[i]) == (other + 1) & MASK
-        return connection.syn_ack == (seq + 1) & MASK
+            return other < 0 or (int(s.ack[i]) - other - 1) & MASK < LATE_SYN  # a SYN may bear data
+        return connection.syn_ack >= 0 and (connection.syn_ack - seq - 1) & MASK < LATE_SYN
 
 
 _K1, _K2, _K3 = (
