@@ -89,6 +89,17 @@ class FieldTree(LineView):
         return self._lines[self.cursor].node if self._lines else None
 
     @property
+    def chain(self) -> list[Node]:
+        """The nodes from the root to the one under the cursor; none without a message."""
+        if not self._lines:
+            return []
+        index, found = self.cursor, []
+        while index >= 0:
+            found.append(self._lines[index].node)
+            index = self._lines[index].parent
+        return found[::-1]
+
+    @property
     def path(self) -> Path:
         """The path of the node under the cursor."""
         return self._path(self.cursor) if self._lines else ()

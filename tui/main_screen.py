@@ -134,6 +134,20 @@ class MainScreen(Screen[None]):
 
         return list(matching(getattr(self._source, "capture"), expression))  # noqa: B009
 
+    def action_define(self) -> None:
+        """The definition of the selected field in the reference."""
+        from tui.screens.reference import ReferenceScreen, definition_of
+
+        chosen = self.fields.chain
+        found = definition_of(chosen[-1], chosen[:-1]) if chosen else None
+        if found is None:
+            self.notify("Nothing defines these bytes.", markup=False, timeout=3)
+            return
+        self.app.action_open_screen("reference")  # type: ignore[attr-defined]
+        screen = self.app.screen
+        assert isinstance(screen, ReferenceScreen)
+        screen.open_at(*found)
+
     def action_way_back(self) -> None:
         """All messages again, then the screen that led here."""
         if self._showing:
