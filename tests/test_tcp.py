@@ -414,6 +414,17 @@ def test_many_connections_are_numbered_by_their_first_packet(tmp_path: Path) -> 
         assert result.streams.ports == {5432: 60}
 
 
+@pytest.mark.parametrize("spread", [0, 1, 3])
+def test_connections_stay_apart_when_their_hashes_collide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spread: int
+) -> None:
+    monkeypatch.setattr(
+        "dissector.capture.connections._mix",
+        lambda high, low, port: (port & spread).astype(np.uint64),
+    )
+    test_many_connections_are_numbered_by_their_first_packet(tmp_path)
+
+
 def test_ignored_connections_are_not_handed_on(tmp_path: Path) -> None:
     path = tmp_path / "made.pcap"
     packets = t.interleaved(*(conversation([(0, b"a"), (1, b"b")]) for _ in range(2)))

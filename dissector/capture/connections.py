@@ -106,6 +106,9 @@ class Pairs:
         a = _mix(s.src_high, s.src_low, s.sport | s.version.astype(np.int64) << 16)
         b = _mix(s.dst_high, s.dst_low, s.dport | s.version.astype(np.int64) << 16)
         swap = a > b
+        for i in np.flatnonzero(a == b).tolist():  # one hash for two endpoints: compare themselves
+            pair = _pair(s, i, False)
+            swap[i] = pair[0] > pair[1]
         key = np.where(swap, b, a) * _K3 + np.where(swap, a, b)
         first, inverse = grouped(key)
         first, inverse = self._exact(s, swap, first, inverse)

@@ -6,10 +6,10 @@ Sources of the formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,7 +58,15 @@ class CaptureFiles:
     """Opened capture files. Use as a context manager, or call close()."""
 
     def __init__(
-        self, paths: Sequence[Path], *, batch_frames: int, batch_bytes: int, spool_limit: int
+        self,
+        paths: Sequence[Path],
+        *,
+        batch_frames: int,
+        batch_bytes: int,
+        spool_limit: int,
+        labels: Sequence[str] = (),
+        growing: bool = False,
+        follow: Callable[[], bool] | None = None,
     ) -> None:
         self.notes = Notes()
         self.batch_frames, self.batch_bytes = batch_frames, batch_bytes
@@ -67,8 +75,10 @@ class CaptureFiles:
         self.comments: dict[int, list[str]] = {}
         _allow_files(len(paths))
         for number, path in enumerate(paths):
-            self.sources.append(Source(number, fspath(path), spool_limit))
-        self._readers = [_reader(source, self.notes) for source in self.sources]
+            label = labels[number] if labels else ""
+            source = Source(number, fspath(path), spool_limit, label=label, growing=growing)
+            self.sources.append(source)
+        self._readers = [_reader(source, self.notes, follow) for source in self.sources]
 
     def __enter__(self) -> CaptureFiles:
         return self
@@ -130,7 +140,21 @@ class CaptureFiles:
     def read(self, position: int, length: int) -> bytes:
         """`length` bytes at `position`."""
         number, offset = self.split(position)
-        return bytes(self.sources[number].view[offset : offset + length])
+        source = self.sources[number]
+        if offset + length > source.size:
+            source.grow()
+        return bytes(source.view[offset : offset + length])
+
+    def known(self) -> tuple[list[Interface], list[Any], dict[int, list[str]]]:
+        """What reading taught about the files, for `learn` in another process: picklable."""
+        return self.interfaces, [getattr(r, "sections", []) for r in self._readers], self.comments
+
+    def learn(self, known: tuple[list[Interface], list[Any], dict[int, list[str]]]) -> None:
+        """Take what another process learned by reading the same files: then `frame` works."""
+        self.notes.interfaces[:], sections, self.comments = known
+        for reader, each in zip(self._readers, sections, strict=True):
+            if isinstance(reader, PcapngReader):
+                reader.sections = each
 
     def split(self, position: int) -> tuple[int, int]:
         """(file number, offset in it) of a position."""
@@ -139,6 +163,7 @@ class CaptureFiles:
     def frame(self, record: int) -> Frame:
         """The frame whose record is at position `record` (of a part that was read already)."""
         number, offset = self.split(record)
+        self.sources[number].grow()
         columns = self._readers[number].read(offset)
         face = self.notes.interfaces[int(columns.interface[0])]
         start, length = int(columns.offset[0]), int(columns.caplen[0])
@@ -154,17 +179,34 @@ def open_capture_files(
     batch_frames: int = BATCH_FRAMES,
     batch_bytes: int = BATCH_BYTES,
     spool_limit: int = SPOOL_LIMIT,
+    labels: Sequence[str] = (),
+    growing: bool = False,
+    follow: Callable[[], bool] | None = None,
 ) -> CaptureFiles:
-    """Open captures ("-" is standard input) as one. Raises CaptureError: one line, what to try."""
+    """Open captures ("-" is standard input) as one. Raises CaptureError: one line, what to try.
+
+    labels: what the files are called, where their paths do not say it. growing: they are still
+    written: what is asked for beyond their end is looked for. follow: `batches` goes on at the end of
+    the (one) file as long as this, which waits a little each time, gives True.
+    """
     if not paths:
         raise CaptureError("no capture named; give one or more pcap or pcapng files")
     return CaptureFiles(
-        paths, batch_frames=batch_frames, batch_bytes=batch_bytes, spool_limit=spool_limit
+        paths,
+        batch_frames=batch_frames,
+        batch_bytes=batch_bytes,
+        spool_limit=spool_limit,
+        labels=labels,
+        growing=growing,
+        follow=follow,
     )
 
 
-def _reader(source: Source, notes: Notes) -> PcapReader | PcapngReader:
-    return PcapReader(source, notes) if source.kind == "pcap" else PcapngReader(source, notes)
+def _reader(
+    source: Source, notes: Notes, follow: Callable[[], bool] | None = None
+) -> PcapReader | PcapngReader:
+    kind = PcapReader if source.kind == "pcap" else PcapngReader
+    return kind(source, notes, follow)
 
 
 def _allow_files(count: int) -> None:
@@ -200,7 +242,8 @@ class _Stream:
         for columns in self.reader.batches(self.files.batch_frames, self.files.batch_bytes):
             yield columns._replace(record=columns.record | high, offset=columns.offset | high)
             self.source.release(done, behind)  # one batch late: consumers look one batch ahead
-            done, behind = behind, int(columns.record[-1])
+            if len(columns.record):
+                done, behind = behind, int(columns.record[-1])
         if self.source.cut is not None:
             self.files.findings.append(self.source.cut)
 

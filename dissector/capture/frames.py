@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -117,6 +118,31 @@ def nanoseconds(ticks: Array, face: Interface) -> Array:
 def no_frames() -> Columns:
     """Columns without a row."""
     return Columns(*(np.zeros(0, np.int64) for _ in Columns._fields))
+
+
+class Grows(Protocol):
+    """`sources.Source`, as far as waiting goes."""
+
+    def grow(self) -> bool: ...
+
+
+def waiting(
+    source: Grows, follow: Callable[[], bool] | None
+) -> Generator[Columns, None, bool]:
+    """At the end of a file that may still grow: True once there is more, False when it is finished.
+
+    follow: waits a little and tells whether the file is still written; None for files that are not.
+    Gives one batch without frames first, so that nobody holds back what is there.
+    """
+    if follow is None:
+        return False
+    yield no_frames()
+    while True:
+        written = follow()  # asked before looking, so that the last bytes are not missed
+        if source.grow():
+            return True
+        if not written:
+            return False
 
 
 def distinct(values: Array) -> Array:

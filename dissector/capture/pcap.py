@@ -4,11 +4,11 @@ modified form a1b2cd34 whose record headers are 24 bytes long."""
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import numpy as np
 
-from dissector.capture.frames import MAX_FRAME, Columns, Interface, Notes
+from dissector.capture.frames import MAX_FRAME, Columns, Interface, Notes, waiting
 from dissector.capture.sources import Source
 from dissector.findings import finding
 
@@ -23,8 +23,11 @@ USUAL_MAX = 1 << 20
 class PcapReader:
     """Frames of one pcap file in batches."""
 
-    def __init__(self, source: Source, notes: Notes) -> None:
+    def __init__(
+        self, source: Source, notes: Notes, follow: Callable[[], bool] | None = None
+    ) -> None:
         self.source = source
+        self.follow = follow
         self.notes = notes
         head = bytes(source.view[:FILE_HEADER])
         self.order = "<" if head[:1] in b"\xd4\x4d\x34" else ">"
@@ -41,13 +44,26 @@ class PcapReader:
 
     def batches(self, frames: int, span: int) -> Iterator[Columns]:
         """Batches of at most `frames` frames and about `span` bytes. Findings go to the notes."""
-        source, header, size = self.source, self.header, self.source.size
         if not self.complete:
             self._cut(0, "inside the file header")
             return
+        pos = FILE_HEADER
+        while True:
+            pos, cut = yield from self._stretch(pos, frames, span)
+            if cut is None or not (yield from waiting(self.source, self.follow)):
+                break
+        if cut:
+            self._cut(pos, cut)
+
+    def _stretch(
+        self, pos: int, frames: int, span: int
+    ) -> Generator[Columns, None, tuple[int, str | None]]:
+        """Batches up to the end of the file as it is. Returns where it stopped and what is cut there:
+        "" for nothing, None where the file is damaged."""
+        source, header, size = self.source, self.header, self.source.size
         numbers = source.numbers(f"{self.order}u4")
         caplen_at = struct.Struct(f"{self.order}I").unpack_from
-        data, pos = source.view, FILE_HEADER
+        data = source.view
         while pos < size:
             start, last = pos, min(size - header, pos + span)
             at: list[int] = []
@@ -72,13 +88,12 @@ class PcapReader:
                 where, length = int(record[good]), int(caplen[good])
                 if length > self.limit or not length:
                     self._damaged(where, length)
-                else:
-                    left = size - where - header
-                    self._cut(where, f"the record needs {length} bytes, {left} remain")
-                return
+                    return where, None
+                left = size - where - header
+                return where, f"the record needs {length} bytes, {left} remain"
             if pos == start:  # fewer bytes than a record header remain
-                self._cut(pos, "inside a record header")
-                return
+                return pos, "inside a record header"
+        return pos, ""
 
     def read(self, record: int) -> Columns:
         """The one frame whose record is at offset `record`."""

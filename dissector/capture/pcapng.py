@@ -6,7 +6,7 @@ from __future__ import annotations
 import ipaddress
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +20,7 @@ from dissector.capture.frames import (
     distinct,
     nanoseconds,
     no_frames,
+    waiting,
 )
 from dissector.capture.sources import Source
 from dissector.findings import finding
@@ -64,8 +65,11 @@ class _DamageError(Exception):
 class PcapngReader:
     """Frames of one pcapng file in batches."""
 
-    def __init__(self, source: Source, notes: Notes) -> None:
+    def __init__(
+        self, source: Source, notes: Notes, follow: Callable[[], bool] | None = None
+    ) -> None:
         self.source = source
+        self.follow = follow
         self.notes = notes
         self.sections: list[_Section] = []
         self.time = 0
@@ -73,19 +77,13 @@ class PcapngReader:
 
     def batches(self, frames: int, span: int) -> Iterator[Columns]:
         """Batches of at most `frames` frames and about `span` bytes. Findings go to the notes."""
-        pos, damage = 0, None
-        while pos < self.source.size and damage is None:
-            try:
-                if self._kind(pos) == SECTION:
-                    pos = self._open_section(pos)
-                record, kinds, lengths, pos, damage = self._walk(pos, frames, span)
-                columns, trouble = self._batch(record, kinds, lengths)
-            except _DamageError as error:
-                damage = error
+        pos = 0
+        while True:
+            pos, damage = yield from self._stretch(pos, frames, span)
+            if damage is not None and not damage.cut:
                 break
-            damage = trouble or damage
-            if len(columns.time):
-                yield columns
+            if not (yield from waiting(self.source, self.follow)):
+                break
         if damage and not (damage.cut and self.source.cut):
             if damage.cut:
                 found = finding("file-cut", damage.offset, file=self.source.label, what=damage.what)
@@ -108,6 +106,24 @@ class PcapngReader:
                     action="they were left out",
                 )
             )
+
+    def _stretch(
+        self, pos: int, frames: int, span: int
+    ) -> Generator[Columns, None, tuple[int, _DamageError | None]]:
+        """Batches up to the end of the file as it is. Returns where it stopped, and why it did."""
+        damage = None
+        while pos < self.source.size and damage is None:
+            try:
+                if self._kind(pos) == SECTION:
+                    pos = self._open_section(pos)
+                record, kinds, lengths, pos, damage = self._walk(pos, frames, span)
+                columns, trouble = self._batch(record, kinds, lengths)
+            except _DamageError as error:
+                return error.offset, error
+            damage = trouble or damage
+            if len(columns.time):
+                yield columns
+        return (damage.offset if damage is not None else pos), damage
 
     def read(self, record: int) -> Columns:
         """The one frame whose block is at offset `record` (of a part that was read already)."""

@@ -13,6 +13,7 @@ import os
 import stat
 import sys
 import tempfile
+import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -71,16 +72,27 @@ class Source:
 
     number: its place among the files. name: as the user gave it. kind: "pcap" or "pcapng".
     compression: "", "gzip", "zstd" or "lz4". size: bytes after decompression.
+    growing: another program still writes the file; `grow` maps what it appended.
     data: the mapping; u1, u2, u4, u8: read-only arrays over it in which item i is the (big-endian)
     number that begins at byte i, so that unaligned fields are gathered with one index array.
     cut: the finding of a compressed stream that ends early, else None.
     """
 
-    def __init__(self, number: int, name: str, spool_limit: int = SPOOL_LIMIT) -> None:
+    def __init__(
+        self,
+        number: int,
+        name: str,
+        spool_limit: int = SPOOL_LIMIT,
+        *,
+        label: str = "",
+        growing: bool = False,
+    ) -> None:
         self.number = number
+        self.growing = growing
+        self._file: int = -1
         self.base = number << FILE_SHIFT
         self.name = name
-        self.label = "standard input" if name == STDIN else visible(name)
+        self.label = label or ("standard input" if name == STDIN else visible(name))
         self.compression = ""
         self.cut: Finding | None = None
         self.spooled = False
@@ -94,11 +106,28 @@ class Source:
             self.size = os.fstat(file.fileno()).st_size
             if not self.size:
                 raise CaptureError(self._empty())
-            self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            self._map(file.fileno())
+            self.kind = self._kind()
+            if growing:
+                self._file = os.dup(file.fileno())
+                weakref.finalize(self, os.close, self._file)
+
+    def _map(self, file: int) -> None:
+        self.data = mmap.mmap(file, self.size, access=mmap.ACCESS_READ)
         self.view = memoryview(self.data)
-        self.kind = self._kind()
         self.u1 = np.frombuffer(self.data, np.uint8)
         self.u2, self.u4, self.u8 = self.numbers(">u2"), self.numbers(">u4"), self.numbers(">u8")
+
+    def grow(self) -> bool:
+        """Map what was appended to a growing file; False when there is nothing new."""
+        if self._file < 0:
+            return False
+        size = os.fstat(self._file).st_size
+        if size <= self.size:
+            return False
+        self.size = size
+        self._map(self._file)
+        return True
 
     def numbers(self, dtype: str) -> np.ndarray[Any, Any]:
         """An array over the bytes whose item i is the number of `dtype` that begins at byte i."""
