@@ -45,6 +45,7 @@ class Command:
 
     slot, plugin, lsn, timeline are filled where the command has them; logical is True for
     ``LOGICAL``, False for physical (also by default of START_REPLICATION), None where neither applies.
+    keywords: the bare words among `words`, in capitals, without names and numbers.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Command:
     lsn: str = ""
     timeline: str = ""
     logical: bool | None = None
+    keywords: tuple[str, ...] = ()
     given: dict[str, str | None] = field(default_factory=dict, compare=False)
 
     def option(self, name: str, default: str = "") -> str:
@@ -144,7 +146,11 @@ def _named(name: str, words: list[tuple[str, str]], options: list[Option]) -> Co
         logical = "LOGICAL" in upper
         if logical and upper.index("LOGICAL") + 1 < len(texts):
             plugin = texts[upper.index("LOGICAL") + 1]
+    named = {0} if slot and name != "START_REPLICATION" else set()
+    if plugin:
+        named.add(upper.index("LOGICAL") + 1)
+    keywords = tuple(w for i, w in enumerate(upper) if w and i not in named and not w.isdigit())
     return Command(
-        name, texts, tuple(options), slot, plugin, lsn, timeline, logical,
+        name, texts, tuple(options), slot, plugin, lsn, timeline, logical, keywords,
         {option.name: option.value for option in options},
     )  # fmt: skip

@@ -98,15 +98,20 @@ class Conversation:
 
     def bind(
         self, portal: str, statement: str, parameter_formats: tuple[int, ...],
-        result_formats: tuple[int, ...],
+        result_formats: tuple[int, ...], count: int = 0,
     ) -> Schema | None:  # fmt: skip
-        """Bind a portal; returns the description of Bind's own parameters where it is known."""
+        """Bind a portal; returns the description of Bind's own `count` parameters, None for none. Their
+        types are 0 where nobody told them yet."""
         source = self.statements.get(statement) or Statement()
         self.portals[portal] = made = Portal(source, result_formats)
         self.queue.append(Request("bind", statement=source, portal=made))
-        if source.parameters is None:
-            return None
-        return with_formats(source.parameters, parameter_formats)
+        described = source.parameters
+        if described is None:
+            if not count:
+                return None
+            columns = tuple(Column(f"${i}") for i in range(1, count + 1))
+            described = Schema("parameters", columns)
+        return with_formats(described, parameter_formats)
 
     def describe(self, kind: str, name: str) -> None:
         request = Request("describe")

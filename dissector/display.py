@@ -150,7 +150,7 @@ def display(node: Node, context: Context = DEFAULT, state: str = "") -> str:
     if isinstance(declaration, Repeat):
         return _repeat(node, context)
     if node.children is not None:
-        return _carrier(node)
+        return _carrier(node, context)
     if declaration is None:
         return str(node.value) if isinstance(node.value, int) else binary(node.value or b"")
     if node.value is None:
@@ -188,12 +188,38 @@ def _repeat(node: Node, context: Context) -> str:
     return ", ".join(shown[:4]) + (", …" if len(shown) > 4 else "")
 
 
-def _carrier(node: Node) -> str:
+MOST_PARTS = 12
+"""Parts of a field that its own line shows."""
+
+
+def _carrier(node: Node, context: Context) -> str:
+    """A field that has parts: the message that it carries, or its parts in few words."""
     first = node.children[0] if node.children else None
     if first is not None and first.is_message:
         return visible(first.name)
     found = node.child("columns")
-    return display(found) if found is not None else f"{node.length} bytes"
+    if found is not None:
+        return display(found)
+    rows = node.child("rows")
+    if rows is not None:
+        return _copied(rows, context)
+    shown = [
+        f"{each.name}={display(each, context)}"
+        for each in node.children or ()
+        if each.children is None and each.length and each.name != "key"
+    ]
+    return ", ".join(shown[:MOST_PARTS]) or f"{node.length} bytes"
+
+
+def _copied(rows: Node, context: Context) -> str:
+    """The first rows of COPY data: ``1, 'Zoe', NULL``."""
+    shown = []
+    for row in (rows.children or ())[:3]:
+        columns = row.child("columns")
+        cells = [display(each, context) for each in (columns.children if columns else None) or ()]
+        shown.append(", ".join(cells[:MOST_PARTS]) or f"{row.length} bytes")
+    more = len(rows.children or ()) - len(shown)
+    return " | ".join(shown) + (f" | … {more} more" if more else "")
 
 
 def _field(node: Node, declared: Field, context: Context, state: str) -> str:

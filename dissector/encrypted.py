@@ -146,9 +146,7 @@ class Encrypted:
 
     # -- bytes in the clear
 
-    def _beginning(
-        self, side: Side, data: bytes, offset: int
-    ) -> tuple[bytes, int, list[Closed]]:
+    def _beginning(self, side: Side, data: bytes, offset: int) -> tuple[bytes, int, list[Closed]]:
         """The first bytes must be a record's: what stands before one was slipped in."""
         kept = self._clear[side.physical] + data
         start = offset - len(self._clear[side.physical])

@@ -79,10 +79,10 @@ CODES: dict[str, tuple[Severity, str]] = {
     "unknown-relation": (W, "relation {oid} was not described before this message"),
     "column-count": (W, "the tuple has {got} columns, the relation {expected}"),
     "option": (W, "{text}"),
+    "wal-page": (W, "{text}"),
     "not-encrypted": (
         E,
-        "{bytes} bytes in the clear from the {side} after encryption was agreed on: someone in "
-        + "between may have slipped them in",
+        "{bytes} bytes in the clear from the {side} after encryption was agreed on: an injection?",
     ),
     "tls-no-keys": (N, "encrypted with TLS, and {why}: {advice}"),
     "tls-wrong-key": (

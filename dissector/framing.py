@@ -543,7 +543,9 @@ class Framer:
                 return self.both.frontend(run, dialect)
             return self.both.backend(run, dialect, session.codec)
         if lane == "copy":
-            return copy_rows(len(run), self.tables, dialect)
+            answers = copy_rows(len(run), self.tables, dialect)
+            answers.relation[:] = session.copies.lane(DIRECTIONS[direction])[1]
+            return answers
         schema = session.row_schema()
         return data_rows(run, schema, self.tables, dialect)
 

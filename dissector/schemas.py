@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from .copying import CopyState
 from .spec import Dialect
 
 
@@ -31,7 +32,9 @@ class Schema:
     """The columns in force for a message.
 
     kind: ``relation`` (a Relation message), ``row`` (RowDescription), ``parameters``
-        (ParameterDescription), ``relations`` (a Truncate's list: members holds schema numbers).
+        (ParameterDescription), ``relations`` (a Truncate's list: members holds schema numbers),
+        ``copy`` (COPY data: copy says how the message begins), ``file`` (a file of a base backup:
+        name, and its size in oid).
     oid, namespace, name, replica_identity: of a relation; encoding: Python's name of the codec that
         text values are in; version: 1 for the first description of an OID on a connection, 2 for the
         next, ... types: (OID, name) of the user's types among the columns, as Type messages told.
@@ -47,6 +50,7 @@ class Schema:
     version: int = 0
     members: tuple[int, ...] = ()
     types: tuple[tuple[int, str], ...] = ()
+    copy: CopyState | None = None
 
     @property
     def full_name(self) -> str:

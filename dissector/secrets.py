@@ -45,4 +45,6 @@ class Keys:
                 self.log = KeyLog()
             name = "the capture's Decryption Secrets Block"
             for problem in self.log.extend(data, name, strict=False):
-                files.findings.append(finding("tls-damaged", what=problem, action="the rest is used"))
+                files.findings.append(
+                    finding("tls-damaged", what=problem, action="the rest is used")
+                )

@@ -17,22 +17,26 @@ from typing import Any
 
 from . import catalogue
 from .annotate import annotate
+from .command_check import check
 from .commands import Command, parse_command
 from .conversation import Conversation
+from .copies import Copies
 from .encodings import codec
 from .facts import Facts, of_node
 from .findings import Finding
 from .node import Node, findings, messages
 from .pgoutput_state import PgoutputState
 from .schemas import Column, Schema, Tables
+from .session_header import header_of
 from .spec import LAST_RELEASE, Dialect, Message
 from .text import decode_text
+from .wal import check as check_wal
 
 NO_LSN = (1 << 64) - 1
 """In an index row: the message has no LSN. No WAL position can be this high."""
 
-PGOUTPUT_OPTIONS = ("streaming", "two_phase", "binary", "messages", "origin")
-"""Options of START_REPLICATION that a session's header names, as they were written."""
+BOTH_WAYS = ("pgoutput", "plugin", "wal")
+"""Modes of COPY BOTH: servers were seen to send a keepalive after their CopyDone."""
 
 REPLICATION = ("pgoutput", "plugin", "wal", "backup")
 """What CopyData holds where it holds messages of the replication layer."""
@@ -90,13 +94,17 @@ class Session:
         self.auth = ""
         self.in_startup = True
         self.codec = "utf-8"
-        self.copy = {"F": "", "B": ""}
+        self.copies = Copies(tables)
+        self.copy = self.copies.mode
         self.copy_assumed = False
+        self.started = False
         self.slots: dict[str, str] = {}
         self.replication = PgoutputState(tables)
         self.process_id = 0
         self.cancel_key = b""
         self.cancels: tuple[int, bytes] | None = None
+        self.cancel_target: int | None = None
+        self.cancelled_by: list[int] = []
         self.asked_encryption = ""
         self.tls: Callable[[], dict[str, str]] | None = None
         self.commands: list[Command] = []
@@ -130,7 +138,7 @@ class Session:
         if message.name == "CopyData":
             self._copy_data(direction, data, context)
             return context
-        if message.name in ("CopyDone", "CopyFail"):
+        if message.name in ("CopyDone", "CopyFail") and self.copy[direction] not in BOTH_WAYS:
             self.copy[direction] = ""
         handler = _HANDLERS.get(message.name)
         if handler is not None:
@@ -158,8 +166,21 @@ class Session:
                 context.dialect = self.dialect(direction)
                 layer = "frontend" if direction == "F" else "backend"
                 context.tree = annotate(data, layer, context.dialect)
-        if context.dialect.copy in REPLICATION:
+        mode = context.dialect.copy
+        if mode in REPLICATION:
             self.replication.feed(direction, data, context, self)
+            if mode == "backup":
+                context.schema = self.copies.backup(context.tree)
+            elif mode == "wal" and direction == "B":
+                self._wal(data, context)
+        elif mode:
+            context.schema = self.copies.data(direction, data, context.tree)
+
+    def _wal(self, data: bytes, context: Context) -> None:
+        inner = messages(context.tree)[-1]
+        lsn, node = inner.child("start_lsn"), inner.child("data")
+        if lsn is not None and node is not None and isinstance(lsn.value, int):
+            context.found += check_wal(lsn.value, data, node.start, node.end)
 
     def _assume_pgoutput(self) -> None:
         """Take the options that the user gave, or those that read most: the newest protocol."""
@@ -174,9 +195,23 @@ class Session:
         copy = self.copy[direction]
         if copy == "pgoutput":
             return "" if self.replication.uncertain else "pgoutput"
-        if copy in ("rows", "rows-binary", "tar", "manifest"):
-            return "copy"
-        return "rows" if direction == "B" and not copy and not self.in_startup else ""
+        if copy:
+            return self.copies.lane(direction)[0]
+        return "rows" if direction == "B" and not self.in_startup else ""
+
+    def waits(self, direction: str, tag: int) -> bool:
+        """Whether the message that begins with `tag` can only come after something of the other side: it
+        answers what was not asked yet. Captures can hold segments in another order than they were sent.
+        """
+        if self.began_in_middle or self.in_startup:
+            return False
+        if direction == "B":
+            if not self.started or tag not in ANSWERS:
+                return False
+            return self.conversation.head() is None
+        if tag == COPY_DATA:
+            return not self.copy["F"] and self.conversation.head() is not None
+        return tag == PASSWORD and not self.auth and not self.started
 
     def lost(self, direction: str) -> None:
         """Bytes of `direction` are missing: what they would have taught is not known any more."""
@@ -196,6 +231,12 @@ class Session:
                 self.startup[name] = value
         if "client_encoding" in self.startup:
             self._encoding(self.startup["client_encoding"])
+
+    def _negotiated(self, values: Facts, context: Context) -> None:
+        version = int(values.get("protocol_version") or 0)
+        if version < 1 << 16:  # documented as the minor version alone
+            version |= 3 << 16
+        self.base = replace(self.base, protocol=min(self.base.protocol, version))
 
     def encryption_answer(self, byte: str) -> None:
         """The server's one byte to SSLRequest or GSSENCRequest."""
@@ -256,7 +297,16 @@ class Session:
             self.commands.append(command)
             if command.name == "CREATE_REPLICATION_SLOT" and command.slot:
                 self.slots[command.slot] = command.plugin
+            if self.release_known or self.assumptions.release:
+                context.found += check(command, self.base.release, self._for_pgoutput(command))
         self.conversation.query(text, command)
+
+    def _for_pgoutput(self, command: Command) -> bool:
+        """Whether the options of START_REPLICATION are pgoutput's: the slot tells, else what they are."""
+        plugin = self.slots.get(command.slot, "")
+        if plugin:
+            return plugin == "pgoutput"
+        return bool(command.option("proto_version") or command.option("publication_names"))
 
     def is_walsender(self) -> bool:
         """Replication commands are understood: asked for at the start, or the start was not seen."""
@@ -273,9 +323,10 @@ class Session:
         schema = self.conversation.bind(
             self.text(values.get("portal")), self.text(values.get("statement")),
             tuple(values.get("parameter_formats") or ()), tuple(values.get("result_formats") or ()),
+            len(values.get("parameters") or ()),
         )  # fmt: skip
         if schema is not None:
-            context.schema = self._number(schema)
+            context.schema = self._number(replace(schema, encoding=self.codec))
 
     def _describe(self, values: Facts, context: Context) -> None:
         self.conversation.describe(chr(values.get("target") or 0), self.text(values.get("name")))
@@ -325,51 +376,53 @@ class Session:
         return 0 if schema is None else self._number(replace(schema, encoding=self.codec))
 
     def _command_complete(self, values: Facts, context: Context) -> None:
-        self.copy = {"F": "", "B": ""}
+        self.copies.clear()
         self.conversation.done("execute")
 
     def _error(self, values: Facts, context: Context) -> None:
-        self.copy = {"F": "", "B": ""}
+        self.copies.clear()
         self.auth = ""
         self.conversation.failed()
 
     def _ready(self, values: Facts, context: Context) -> None:
-        self.copy = {"F": "", "B": ""}
+        self.copies.clear()
         self.auth = ""
         self.in_startup = False
+        self.started = True
         self.conversation.ready()
 
     # -- COPY
 
     def _copy_in(self, values: Facts, context: Context) -> None:
-        command = self._command()
-        if command is not None and command.name == "UPLOAD_MANIFEST":
-            self.copy["F"] = "manifest"
-        else:
-            self.copy["F"] = "rows-binary" if values.get("format") else "rows"
+        self._begin_copy("F", values)
 
     def _copy_out(self, values: Facts, context: Context) -> None:
-        command = self._command()
-        if command is not None and command.name == "BASE_BACKUP":
-            self.copy["B"] = "backup" if self.base.release >= 15 else "tar"
-        else:
-            self.copy["B"] = "rows-binary" if values.get("format") else "rows"
+        self._begin_copy("B", values)
+
+    def _begin_copy(self, direction: str, values: Facts) -> None:
+        head = self.conversation.head()
+        binary, old = bool(values.get("format")), self.base.release < 15
+        sql = head.text if head is not None else ""
+        self.copies.begin(direction, self._command(), sql, binary, old)
 
     def _copy_both(self, values: Facts, context: Context) -> None:
         command = self._command()
         if command is None or command.name != "START_REPLICATION":
             self.copy_assumed = True
-            self.copy = {"F": "", "B": ""}
+            self.copies.clear()
             self.began_in_middle = True
             return
         self.copy_assumed = False
         what = self._start_replication(command)
-        self.copy = {"F": what, "B": what}
+        self.copy["F"] = self.copy["B"] = what
 
     def _start_replication(self, command: Command) -> str:
         """Begin a replication stream; returns what its CopyData holds."""
         self.facts["slot"] = command.slot
+        self.facts["start_lsn"] = command.lsn
+        self.facts.pop("options", None)
         if not command.logical:
+            self.facts["plugin"] = ""
             return "wal"
         plugin = self.slots.get(command.slot, "")
         asked = command.option("proto_version")
@@ -390,35 +443,9 @@ class Session:
         head = self.conversation.head()
         return head.command if head is not None else None
 
-    # -- for people
-
     def header(self) -> dict[str, Any]:
-        """The facts of the session by name; only those that are known."""
-        options = self.facts.get("options", {})
-        version = self.parameters.get("server_version", "")
-        known = {
-            "release": version
-            or (f"{self.base.release} (assumed)" if not self.release_known else ""),
-            "user": self.startup.get("user", ""),
-            "database": self.startup.get("database", self.startup.get("user", "")),
-            "application": self.parameters.get(
-                "application_name", self.startup.get("application_name", "")
-            ),
-            "protocol": f"{self.base.protocol >> 16}.{self.base.protocol & 0xFFFF}",
-            "encryption": self.facts.get("encryption", "none"),
-            "authentication": self.facts.get("authentication", ""),
-            "client_encoding": self.parameters.get("client_encoding", ""),
-            "replication": self.startup.get("replication", ""),
-            "slot": self.facts.get("slot", ""),
-            "plugin": self.facts.get("plugin", ""),
-            "publications": options.get("publication_names") or "",
-            "proto_version": options.get("proto_version") or "",
-            **{name: options.get(name) or "" for name in PGOUTPUT_OPTIONS},
-            "process_id": self.process_id or "",
-            "cancels": self.cancels[0] if self.cancels else "",
-        }
-        known |= self.tls() if self.tls is not None else {}
-        return {name: value for name, value in known.items() if value != ""}
+        """The facts of the session by name, for people; only those that are known."""
+        return header_of(self)
 
     # -- small things
 
@@ -456,6 +483,7 @@ Handler = Callable[[Session, Facts, Context], None]
 _HANDLERS: dict[str, Handler] = {
     "StartupMessage": Session._startup,
     "CancelRequest": Session._cancel,
+    "NegotiateProtocolVersion": Session._negotiated,
     "ParameterStatus": Session._parameter_status,
     "BackendKeyData": Session._backend_key,
     "SASLInitialResponse": Session._sasl_initial,
@@ -488,6 +516,20 @@ _HANDLERS |= {
     for message in catalogue.MESSAGES
     if message.layer == "backend" and message.name.startswith("Authentication")
 }
+
+ANSWERS = frozenset(
+    ord(catalogue.by_name(name).tag)
+    for name in (
+        "ParseComplete", "BindComplete", "CloseComplete", "CommandComplete", "DataRow",
+        "EmptyQueryResponse", "CopyInResponse", "CopyOutResponse", "CopyBothResponse", "NoData",
+        "PortalSuspended", "ParameterDescription", "RowDescription", "FunctionCallResponse",
+        "ReadyForQuery",
+    )
+)  # fmt: skip
+"""Type bytes of messages that a server only sends when it was asked something."""
+
+COPY_DATA = ord(catalogue.by_name("CopyData").tag)
+PASSWORD = ord(catalogue.by_name("PasswordMessage").tag)
 
 _SILENT = frozenset(
     ("DataRow", "ReadyForQuery", "CommandComplete", "ParseComplete", "BindComplete", "CloseComplete",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from . import display
 from .columns import column_values
 from .display import Context
@@ -25,6 +27,10 @@ def summary(view: Opened, show_secrets: bool = False) -> str:
     special = _SPECIAL.get(name)
     if name in _ROWS:
         text = _row(view, name, context)
+    elif view.schema.kind == "file":
+        text = _file(view, inner)
+    elif name in ("CopyData", "WALData"):
+        text = _carried(inner, context)
     elif special is not None:
         text = special(inner, context)
     else:
@@ -69,6 +75,45 @@ def _row(view: Opened, name: str, context: Context) -> str:
         oid = view.innermost.child("relation_oid")
         subject = f"relation {oid.value}" if oid is not None else ""
     return f"{display.visible(subject)}: {text}" if subject else text
+
+
+def _carried(inner: Node, context: Context) -> str:
+    """What CopyData or XLogData hold that is no message: rows, text of a plug-in, WAL."""
+    data = inner.child("data")
+    if data is None:
+        return ""
+    if data.child("pages") is not None:
+        return _wal(inner)
+    return display.display(data, replace(context, limit=WIDTH))
+
+
+def _file(view: Opened, inner: Node) -> str:
+    """``base/1/1259 (file of 8192 bytes)`` where it begins, else how much of it this is."""
+    data, schema = inner.child("data"), view.schema
+    name = display.visible(schema.name, WIDTH // 2)
+    if data is not None and data.child("files") is not None:
+        return f"{name} (file of {schema.oid} bytes begins)"
+    return f"{name} ({data.length if data is not None else 0} of {schema.oid} bytes)"
+
+
+def _wal(inner: Node) -> str:
+    """The LSN range of raw WAL, and where pages begin in it."""
+    start, data = inner.child("start_lsn"), inner.child("data")
+    if start is None or data is None or not isinstance(start.value, int):
+        return ""
+    end = display.lsn(start.value + data.length)
+    pages = data.child("pages")
+    headers = sum(e.child("magic") is not None for e in (pages.children or ())) if pages else 0
+    shown = f"WAL {display.lsn(start.value)} to {end}, {data.length} bytes"
+    return f"{shown}, {headers} page headers" if headers else shown
+
+
+def _record(inner: Node, context: Context) -> str:
+    """A TLS record in few words."""
+    kind, size = inner.child("content_type"), inner.child("record_length")
+    if kind is None or size is None:
+        return ""
+    return f"{display.display(kind, context)}, {size.value} bytes"
 
 
 def _error(inner: Node, context: Context) -> str:
@@ -123,6 +168,7 @@ _SPECIAL = {
     "ErrorResponse": _error,
     "NoticeResponse": _error,
     "Relation": _relation,
+    "TLSRecord": _record,
     "StartupMessage": _pairs,
     "RowDescription": _description,
 }

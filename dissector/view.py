@@ -11,6 +11,7 @@ import numpy as np
 
 from .annotate import annotate
 from .capture import CaptureFiles, Frame, open_capture_files
+from .contents import open_contents
 from .display import Context
 from .findings import Finding, Severity
 from .index import ConnectionInfo, Index, Indexer, Options
@@ -89,12 +90,17 @@ class MessageView:
 class Capture:
     """An opened capture. Use as a context manager; `read` fills the index."""
 
+    files: CaptureFiles
+
     def __init__(self, paths: Sequence[str], options: Options | None = None) -> None:
+        self._prepare(paths, options, Index())
+        self.files = open_capture_files(paths)
+
+    def _prepare(self, paths: Sequence[str], options: Options | None, index: Index) -> None:
         self.paths = list(paths)
         self.options = options or Options()
         Keys(self.options.keylog)  # a key log that cannot be used is told before anything is read
-        self.files: CaptureFiles = open_capture_files(paths)
-        self.index = Index()
+        self.index = index
         self._last: tuple[int, MessageView] | None = None
 
     def __enter__(self) -> Capture:
@@ -172,30 +178,18 @@ class Capture:
         client = self.connection(row.stream).client or 0
         return client if row.direction != BACKEND else 1 - client
 
-    def data(self, row: Row) -> bytes:
-        """The message's bytes, as far as the capture has them; of decrypted ones the plain text."""
+    def _data(self, row: Row, extents: list[Extent]) -> bytes:
         if row.flags & DECRYPTED:
-            return self.index.plain.read(
+            held, _ = self.index.plain.read(
                 row.stream, self._physical(row), row.offset, row.length
-            )[0]
-        return b"".join(self.files.read(e.position, e.length) for e in self.extents(row))
+            )
+            return held
+        return b"".join(self.files.read(e.position, e.length) for e in extents)
 
     def _pieces(self, stream: int, physical: int, at: int, end: int) -> list[Extent]:
         """Where bytes at..end of a direction's TCP stream lie, up to a gap."""
-        pieces = self.index.pieces(stream, physical)
-        starts = pieces["offset"]
-        i = int(np.searchsorted(starts, at, side="right")) - 1
-        found = []
-        while 0 <= i < len(starts) and at < end:
-            start, length = int(starts[i]), int(pieces["length"][i])
-            if not start <= at < start + length:
-                break
-            take = min(start + length, end) - at
-            position = int(pieces["position"][i]) + at - start
-            found.append(Extent(int(pieces["frame"][i]), position, take, int(pieces["record"][i])))
-            at += take
-            i += 1
-        return found
+        found = self.index.pieces(stream, physical, at, end)
+        return [Extent(frame, place, size, record) for _, size, place, frame, record in found]
 
     def message(self, number: int) -> MessageView:
         """Message `number`, from 1, whole. Raises IndexError outside."""
@@ -203,11 +197,12 @@ class Capture:
             return self._last[1]
         row = self.row(number)
         extents = self.extents(row)
-        data = self.data(row)
+        data = self._data(row, extents)
         dialect = self.index.tables.dialects[row.dialect]
         layer = "backend" if row.direction == BACKEND else "frontend"
         schema = self.index.tables.schemas[row.relation]
         tree = annotate(data, layer, dialect)
+        open_contents(tree, data, dialect, schema)
         found = list(self.index.found.get(number, ()))
         found += findings(tree)
         if not row.flags & INCOMPLETE:

@@ -92,8 +92,10 @@ SCRAM = _table(
     Attribute(
         "v",
         "server signature",
-        "Proof that the server knows the password's verifier, in base64: 32 bytes with SHA-256.",
+        "Proof that the server knows the password's verifier, in base64: 32 bytes with SHA-256. "
+        "Guesses of the password can be tested with it as with the client's.",
         "base64",
+        secret=True,
     ),
     Attribute("e", "error", "Why the exchange failed, as one word of RFC 5802."),
 )

@@ -1,0 +1,108 @@
+"""What stands inside a field whose bytes have a form of their own, opened for people.
+
+The catalogue ends at "bytes": SASL data, rows of a COPY, WAL, archives and a plug-in's text are taken apart
+here, below the field's node, which keeps its place. Nothing is judged: what a state can find wrong is
+the session's to say.
+"""
+
+from __future__ import annotations
+
+from . import archives, copying, sasl, wal
+from .inside import as_text
+from .node import Node, messages
+from .schemas import Schema
+from .spec import Dialect, Message
+
+_SASL = frozenset(
+    ("SASLInitialResponse", "SASLResponse", "AuthenticationSASLContinue", "AuthenticationSASLFinal")
+)
+
+
+def open_contents(tree: Node, data: bytes, dialect: Dialect, schema: Schema) -> Node:
+    """Give the fields of `tree` that hold something of a known form their parts; returns `tree`.
+
+    data: what `tree` was annotated from. schema: in force for the message (kinds "copy" and "file"
+    matter here). The leaves still tile the message.
+    """
+    inner = messages(tree)[-1]
+    declared = inner.declaration
+    if not isinstance(declared, Message):
+        return tree
+    name = declared.name
+    if name in _SASL:
+        _open(inner, data, _sasl_parts(inner, name, data))
+    elif name == "CopyData":
+        _copy_data(inner, data, dialect, schema)
+    elif name == "WALData":
+        _wal_data(inner, data, dialect)
+    elif name == "archive or manifest data":
+        _archive(inner, data)
+    return tree
+
+
+def _field(inner: Node, name: str = "data") -> Node | None:
+    """The field called `name` where it has bytes and no parts yet."""
+    node = inner.child(name)
+    if node is None or node.children is not None or node.partial or node.start == node.end:
+        return None
+    return node
+
+
+def _open(inner: Node, data: bytes, found: list[Node]) -> bool:
+    node = _field(inner)
+    if node is None or not found:
+        return False
+    node.children = found
+    return True
+
+
+def _sasl_parts(inner: Node, name: str, data: bytes) -> list[Node]:
+    node, mechanism = _field(inner), inner.child("mechanism")
+    if node is None:
+        return []
+    named = mechanism.value if mechanism is not None and mechanism.value else b""
+    return sasl.parts(name, named, data, node.start, node.end)
+
+
+def _copy_data(inner: Node, data: bytes, dialect: Dialect, schema: Schema) -> None:
+    node = _field(inner)
+    if node is None:
+        return
+    if dialect.copy == "tar":
+        _archive(inner, data)
+    elif schema.copy is not None:
+        _open(inner, data, copying.parts(schema.copy, data, node.start, node.end))
+    elif dialect.copy in ("rows", "manifest"):
+        as_text(node)
+
+
+def _wal_data(inner: Node, data: bytes, dialect: Dialect) -> None:
+    node, lsn = _field(inner), inner.child("start_lsn")
+    if node is None:
+        return
+    if dialect.copy == "wal" and lsn is not None and isinstance(lsn.value, int):
+        _open(inner, data, wal.parts(lsn.value, data, node.start, node.end))
+    elif dialect.copy == "plugin" and _is_text(data[node.start : node.end], dialect.encoding):
+        as_text(node)
+
+
+def _archive(inner: Node, data: bytes) -> None:
+    node = _field(inner)
+    if node is None:
+        return
+    if not _open(inner, data, archives.parts(data, node.start, node.end)):
+        held = data[node.start : node.end]
+        if _is_text(held, "utf-8"):
+            as_text(node)
+
+
+def _is_text(held: bytes, encoding: str) -> bool:
+    """Whether bytes read as text: a cut character at either end does not matter."""
+    for low in range(min(4, len(held) or 1)):
+        for high in range(min(4, len(held) - low or 1)):
+            try:
+                text = held[low : len(held) - high].decode(encoding)
+            except (UnicodeError, LookupError):
+                continue
+            return not any(c < " " and c not in "\t\n\r\f" for c in text)
+    return False

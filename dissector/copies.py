@@ -1,0 +1,121 @@
+"""What a connection's COPY operations carry, and how far each has come.
+
+CopyData means nothing by itself: what it holds follows from the command that began the copy. A mode (as
+in `Dialect.copy`) stands for each direction; row formats and archives are followed through the
+messages so that each can say where in them it begins.
+"""
+
+from __future__ import annotations
+
+from .archives import Entry, TarReader
+from .commands import Command
+from .copying import CopyState, command_state, scan
+from .node import Node, messages
+from .schemas import Schema, Tables
+
+MOST_STATES = 50_000
+"""Different states of one connection's rows that are kept: a client that cuts rows at random makes
+many, and each costs memory."""
+
+PACKED = (".gz", ".lz4", ".zst")
+"""Endings of archives that the server compressed."""
+
+
+class Copies:
+    """Modes by direction ("F", "B"), and the state of what is copied."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.mode = {"F": "", "B": ""}
+        self._rows: dict[str, CopyState | None] = {"F": None, "B": None}
+        self._numbers: dict[CopyState, int] = {}
+        self._tar: TarReader | None = None
+        self._archive = ""
+
+    def clear(self) -> None:
+        """No copy is going on."""
+        if self.mode["F"] or self.mode["B"]:
+            self.mode["F"] = self.mode["B"] = ""
+            self._rows = {"F": None, "B": None}
+            self._tar = None
+
+    def begin(
+        self, direction: str, command: Command | None, sql: str, binary: bool, old: bool
+    ) -> None:
+        """CopyInResponse ("F") or CopyOutResponse ("B") came. old: the server is before release 15."""
+        name = command.name if command is not None else ""
+        if direction == "F" and name == "UPLOAD_MANIFEST":
+            self.mode["F"] = "manifest"
+        elif direction == "B" and name == "BASE_BACKUP":
+            self.mode["B"] = "tar" if old else "backup"
+            self._tar = TarReader()
+            self._archive = ""
+        else:
+            self.mode[direction] = "rows-binary" if binary else "rows"
+            self._rows[direction] = command_state(sql, binary)
+
+    def lane(self, direction: str) -> tuple[str, int]:
+        """("copy", schema number) where the messages of `direction` are alike and change nothing."""
+        mode, state = self.mode[direction], self._rows[direction]
+        if mode == "manifest":
+            return "copy", 0
+        if direction == "B" and state is not None and _at_row(state):
+            return "copy", self._number(state)
+        return "", 0
+
+    def data(self, direction: str, data: bytes, tree: Node) -> int:
+        """A CopyData that holds no replication message; returns the schema number of its row."""
+        node = tree.child("data")
+        if node is None:
+            return 0
+        mode, state = self.mode[direction], self._rows[direction]
+        if mode == "tar":
+            return self._file(data[node.start : node.end])
+        if state is None:
+            return 0
+        number = self._number(state)
+        _, self._rows[direction] = scan(state, data, node.start, node.end)
+        return number
+
+    def backup(self, tree: Node) -> int:
+        """A CopyData of a base backup of 15 or later; returns the schema number of its row."""
+        inner = messages(tree)[-1]
+        kind = getattr(inner.declaration, "name", "")
+        if kind == "new archive":
+            name = inner.child("archive_name")
+            raw = name.value if name is not None and isinstance(name.value, bytes) else b""
+            self._archive = raw.decode("utf-8", "replace")
+            packed = self._archive.endswith(PACKED)
+            self._tar = None if packed else TarReader()
+        elif kind == "manifest":
+            self._tar = None
+        elif kind == "archive or manifest data":
+            node = inner.child("data")
+            if node is not None and isinstance(node.value, bytes):
+                return self._file(node.value)
+        return 0
+
+    def _file(self, data: bytes) -> int:
+        if self._tar is None or self._tar.lost:
+            return 0
+        begun = self._tar.feed(data)
+        entry: Entry | None = begun[-1] if begun else self._tar.current
+        if entry is None or self._tar.lost:
+            return 0
+        schema = Schema("file", name=entry.name, namespace=self._archive, oid=entry.size)
+        return self.tables.schemas.number(schema)
+
+    def _number(self, state: CopyState) -> int:
+        known = self._numbers.get(state)
+        if known is None:
+            if len(self._numbers) >= MOST_STATES:
+                return 0
+            known = self.tables.schemas.number(Schema("copy", copy=state))
+            self._numbers[state] = known
+        return known
+
+
+def _at_row(state: CopyState) -> bool:
+    if state.form == "binary":
+        return (state.stage, state.left) == ("column_count", 2)
+    return not (state.column or state.inside or state.escaped)
