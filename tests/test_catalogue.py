@@ -500,7 +500,7 @@ def test_options_of_replication_commands_by_release() -> None:
 
 
 def test_sasl_attributes() -> None:
-    assert {k for k, a in SCRAM.items() if a.secret} == {"p"}
+    assert {k for k, a in SCRAM.items() if a.secret} == {"p", "v"}
     assert {k for k, a in OAUTH.items() if a.secret} == {"auth"}
     tables = {"SCRAM-SHA-256": SCRAM, "SCRAM-SHA-256-PLUS": SCRAM, "OAUTHBEARER": OAUTH}
     for mechanism, steps in MECHANISMS.items():

@@ -86,7 +86,7 @@ async def test_an_insert_shows_its_columns_by_name(capture):
     ("name", "messages"),
     [
         ("login-cleartext", {"PasswordMessage", "BackendKeyData"}),
-        ("login-scram", {"SASLInitialResponse", "SASLResponse", "BackendKeyData"}),
+        ("login-scram", {"AuthenticationSASLFinal", "SASLResponse", "BackendKeyData"}),
         ("cancel", {"CancelRequest", "BackendKeyData"}),
     ],
 )
