@@ -7,17 +7,18 @@ order, with the same result as reading from the start.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .capture import CaptureFiles, Chunk, End, Pieces, StreamFinding, Streams
 from .findings import Finding
 from .framing import Block, Framed, Framer
+from .links import CancelLinks
 from .plaintext import PlainStore, PlainText
 from .rows import BACKEND, COLUMNS, DECRYPTED, FRONTEND, Columns, Rows, empty_columns
 from .schemas import Dialect, Path, Schema, Tables
@@ -85,6 +86,7 @@ class Indexer:
         self.tables = Tables()
         self.framers: dict[int, Framer] = {}
         self.keys = Keys(options.keylog)
+        self.links = CancelLinks()
 
     def batches(self) -> Iterator[Batch]:
         """Batches until the end of the capture; the last one has `last` set."""
@@ -140,7 +142,8 @@ class Indexer:
         ]
         columns, found = self._columns(parts)
         plain = [text for number in touched for text in self._plain(number)]
-        connections = [self._info(number) for number in touched]
+        linked = self.links.update(touched, self.framers)
+        connections = [self._info(number) for number in dict.fromkeys([*touched, *sorted(linked)])]
         return Batch(
             columns, self.tables.since(before), connections, pieces, found,
             self._read(), sum(source.size for source in self.files.sources), self.files.frames,
@@ -243,14 +246,13 @@ def summary_facts(streams: Streams) -> dict[str, Any]:
 MOST_FINDINGS = 10_000
 """Findings about a connection's stream that are placed one by one: hostile traffic can make millions."""
 
-PIECES = ("offset", "length", "position", "frame", "time", "record")
-
 
 class Index:
     """Everything that batches said. `rows`, `tables`, `connections` grow; nothing else changes."""
 
-    def __init__(self) -> None:
-        self.rows = Rows()
+    def __init__(self, lasting: bool = False) -> None:
+        """lasting: columns that were taken stay valid while the index grows (see `Rows`)."""
+        self.rows = Rows(lasting)
         self.tables = Tables()
         self.connections: dict[int, ConnectionInfo] = {}
         self.found: dict[int, list[Finding]] = {}
@@ -259,8 +261,7 @@ class Index:
         self.complete = False
         self.read = self.size = self.frames = 0
         self.plain = PlainStore()
-        self._pieces: dict[tuple[int, int], list[Pieces]] = {}
-        self._joined: dict[tuple[int, int], dict[str, NDArray[Any]]] = {}
+        self._pieces: dict[tuple[int, int], tuple[list[int], list[Pieces]]] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -276,8 +277,10 @@ class Index:
                 info.found = [*known.found, *(f for f in info.found if f not in known.found)]
             self.connections[info.number] = info
         for number, direction, pieces in batch.pieces:
-            self._pieces.setdefault((number, direction), []).append(pieces)
-            self._joined.pop((number, direction), None)
+            if len(pieces.offset):
+                begins, parts = self._pieces.setdefault((number, direction), ([], []))
+                parts.append(pieces)
+                begins.append(int(pieces.offset[0]))
         for text in batch.plain:
             self.plain.add(text)
         for place, each in batch.found:
@@ -316,16 +319,25 @@ class Index:
                 return
         info.found.append(about.finding)
 
-    def pieces(self, stream: int, physical: int) -> dict[str, NDArray[Any]]:
-        """All pieces of a direction's stream, joined: columns PIECES, ascending offset."""
-        key = (stream, physical)
-        joined = self._joined.get(key)
-        if joined is None:
-            parts = self._pieces.get(key, [])
-            joined = self._joined[key] = {
-                name: np.concatenate([getattr(p, name) for p in parts])
-                if parts
-                else np.empty(0, np.int64)
-                for name in PIECES
-            }
-        return joined
+    def pieces(
+        self, stream: int, physical: int, start: int, stop: int
+    ) -> Iterator[tuple[int, int, int, int, int]]:
+        """Where bytes start..stop of a direction's stream lie, up to a gap, in stream order:
+        (stream offset, length, position, frame, record) of pieces clipped to that range."""
+        begins, parts = self._pieces.get((stream, physical), ([], []))
+        which = max(0, bisect_right(begins, start) - 1)
+        while which < len(begins) and start < stop:
+            part = parts[which]
+            i = int(np.searchsorted(part.offset, start, side="right")) - 1
+            while 0 <= i < len(part.offset) and start < stop:
+                begin, length = int(part.offset[i]), int(part.length[i])
+                if not begin <= start < begin + length:
+                    return
+                take = min(begin + length, stop) - start
+                at = int(part.position[i]) + start - begin
+                yield start, take, at, int(part.frame[i]), int(part.record[i])
+                start += take
+                i += 1
+            if i < 0:
+                return
+            which += 1

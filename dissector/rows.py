@@ -58,18 +58,24 @@ def empty_columns() -> Columns:
 class Growing:
     """One column that is appended to in batches; reading gives one contiguous array."""
 
-    __slots__ = ("_data", "size")
+    __slots__ = ("_data", "lasting", "size")
 
-    def __init__(self, dtype: Any) -> None:
+    def __init__(self, dtype: Any, lasting: bool = False) -> None:
         self._data = np.empty(1024, dtype)
         self.size = 0
+        self.lasting = lasting
 
     def extend(self, values: NDArray[Any]) -> None:
         """Append `values`; amortised: capacity grows by a quarter."""
         need = self.size + len(values)
         if need > len(self._data):
-            # resize in place where the allocator can: no second copy at the peak
-            self._data.resize(max(need, len(self._data) + len(self._data) // 4), refcheck=False)
+            room = max(need, len(self._data) + len(self._data) // 4)
+            if self.lasting:
+                larger = np.empty(room, self._data.dtype)
+                larger[: self.size] = self._data[: self.size]
+                self._data = larger
+            else:  # in place where the allocator can: no second copy at the peak
+                self._data.resize(room, refcheck=False)
         self._data[self.size : need] = values
         self.size = need
 
@@ -100,10 +106,13 @@ class Row:
 
 
 class Rows:
-    """All rows of an index so far."""
+    """All rows of an index so far.
 
-    def __init__(self) -> None:
-        self._columns = {name: Growing(dtype) for name, dtype in COLUMNS}
+    lasting: views of columns stay what they are while rows are added, also for other threads.
+    """
+
+    def __init__(self, lasting: bool = False) -> None:
+        self._columns = {name: Growing(dtype, lasting) for name, dtype in COLUMNS}
 
     def __len__(self) -> int:
         return self._columns["frame"].size
@@ -111,7 +120,9 @@ class Rows:
     def extend(self, columns: Columns) -> None:
         """Append a batch: a dict with an array of one length for every name of COLUMNS."""
         for name, column in self._columns.items():
-            column.extend(columns[name])
+            if name != "frame":
+                column.extend(columns[name])
+        self._columns["frame"].extend(columns["frame"])  # the last one: its size is the length
 
     def column(self, name: str) -> NDArray[Any]:
         """The column `name`, dtype as in COLUMNS; a view that later batches do not grow."""

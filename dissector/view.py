@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
 from .annotate import annotate
 from .capture import CaptureFiles, Frame, open_capture_files
 from .contents import open_contents
@@ -180,9 +178,7 @@ class Capture:
 
     def _data(self, row: Row, extents: list[Extent]) -> bytes:
         if row.flags & DECRYPTED:
-            held, _ = self.index.plain.read(
-                row.stream, self._physical(row), row.offset, row.length
-            )
+            held, _ = self.index.plain.read(row.stream, self._physical(row), row.offset, row.length)
             return held
         return b"".join(self.files.read(e.position, e.length) for e in extents)
 

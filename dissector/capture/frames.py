@@ -126,9 +126,7 @@ class Grows(Protocol):
     def grow(self) -> bool: ...
 
 
-def waiting(
-    source: Grows, follow: Callable[[], bool] | None
-) -> Generator[Columns, None, bool]:
+def waiting(source: Grows, follow: Callable[[], bool] | None) -> Generator[Columns, None, bool]:
     """At the end of a file that may still grow: True once there is more, False when it is finished.
 
     follow: waits a little and tells whether the file is still written; None for files that are not.

@@ -194,6 +194,33 @@ class Source:
         return out
 
 
+def is_plain_file(name: str) -> bool:
+    """Whether the capture can be mapped as it is: a regular file that is not compressed."""
+    if name == STDIN:
+        return False
+    with _errors(visible(name)), _open(name, visible(name)) as file:
+        return _seekable(file) and _unpacker(_head(file)) is None
+
+
+def plain_blocks(name: str) -> Iterator[bytes]:
+    """The bytes of a capture, unpacked where it is compressed, as they come. Raises CaptureError.
+
+    Compressed data that ends early or is damaged ends with a CaptureError after what came out.
+    """
+    label = "standard input" if name == STDIN else visible(name)
+    with _errors(label), _open(name, label) as file:
+        head = _head(file)
+        plain = _unpacker(head)
+        source = _blocks(file, head)
+        try:
+            yield from plain[1](source) if plain else source
+        except _CutError as cut:
+            kind = plain[0] if plain else ""
+            raise CaptureError(
+                f"{label}: the {kind} data {cut}; what came before is shown"
+            ) from cut
+
+
 Unpack = Callable[[Iterator[bytes]], Iterator[bytes]]
 
 
@@ -255,7 +282,8 @@ def _head(file: IO[bytes]) -> bytes:
 def _blocks(file: IO[bytes], head: bytes) -> Iterator[bytes]:
     if head and not _seekable(file):
         yield head
-    while block := file.read(BLOCK):
+    read = getattr(file, "read1", file.read)  # what a pipe has, without waiting for a whole block
+    while block := read(BLOCK):
         yield block
 
 
