@@ -53,6 +53,9 @@ LANE_TAGS = {
 GSS_LARGEST = 1 << 16
 """Longer than any packet of a GSSAPI-encrypted connection: those have 16384 bytes at most."""
 
+PATIENCE = 1 << 16
+"""What is left of HELD_LIMIT when waiting for a request ends for good: one side may not be captured."""
+
 HELD_LIMIT = 1 << 20
 """Bytes of the server that wait for the client's first packet, where segments came out of order."""
 
@@ -190,6 +193,7 @@ class Framer:
         self.fast = True
         self.forced = any(port in assumptions.ports for port in ports)
         self.final = False
+        self.patient = True
         self.endings: dict[int, str] = {}
         self.found: list[Finding] = []
 
@@ -410,28 +414,33 @@ class Framer:
 
     def _next(self) -> Side | None:
         """The side whose next whole unit was complete first in the capture; None: neither has one."""
-        best: Side | None = None
-        first = 0
-        for side in self.sides:
-            size = self._whole(side)
-            if not size or self._held(side):
-                continue
-            arrival = side.place(side.offset() + size)[0]
-            if best is None or arrival < first:
-                best, first = side, arrival
-        return best
+        whole = [side for side in self.sides if self._whole(side)]
+        free = [side for side in whole if not self._held(side)]
+        if len(whole) == 2 and not free:  # each waits for the other: no order can be right
+            free = whole
+        if len(free) < 2:
+            return free[0] if free else None
+        return min(free, key=lambda side: side.place(side.offset() + self._whole(side))[0])
 
     def _held(self, side: Side) -> bool:
-        """The server's first bytes wait for the client's, which came later in the capture."""
-        client = self.sides[self.client or 0]
-        return (
-            side is not client
-            and client.mode == STARTUP
-            and not client.consumed
-            and side.left() < HELD_LIMIT
-            and bool(client.waiting or client.left() or not client.total)
-            and self.from_start
-        )
+        """Whether the next unit of `side` waits for the other side's, which came later in the capture:
+        a server's first bytes for the client's, an answer for what it answers."""
+        other = self.sides[1 - side.physical]
+        if not self.from_start or side.left() >= HELD_LIMIT:
+            return False
+        if self._direction(side) == BACKEND and other.mode == STARTUP and not other.consumed:
+            return bool(other.waiting or other.left() or not other.total)
+        if side.mode != MESSAGES or other.mode != MESSAGES or not self.patient:
+            return False
+        direction = DIRECTIONS[self._direction(side)]
+        if not self.session.waits(direction, side.buffer[side.at]):
+            return False
+        if self._whole(other):
+            return True
+        nothing_comes = self.final or (other.physical in self.endings and not other.waiting)
+        if nothing_comes or side.left() + PATIENCE >= HELD_LIMIT:
+            self.patient = False
+        return self.patient
 
     def _one(self, side: Side) -> Iterator[Framed]:
         """Take the next unit of `side`."""
@@ -657,6 +666,7 @@ class Framer:
     def _gap(self, side: Side, gap: Chunk | Gap) -> Iterator[Framed]:
         """Bytes are missing: inside a message whose length is known, framing goes on after it."""
         assert isinstance(gap, Gap)
+        self.patient = False  # requests may be missing: nothing is waited for any more
         if side.mode == TLS and self.encrypted is not None:
             yield from map(self._closed, self.encrypted.gap(side, gap))
             side.buffer, side.at, side.base = b"", 0, gap.offset + gap.length
