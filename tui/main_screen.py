@@ -148,6 +148,16 @@ class MainScreen(Screen[None]):
         assert isinstance(screen, ReferenceScreen)
         screen.open_at(*found)
 
+    def action_copy(self) -> None:
+        """A menu of what can be copied from here."""
+        from tui.copying import copy_dialog
+
+        chain = self.fields.chain
+        if self._view is not None and chain:
+            self.app.push_screen(
+                copy_dialog(self._view.view, chain[-1], self._source.show_secrets)
+            )
+
     def action_way_back(self) -> None:
         """All messages again, then the screen that led here."""
         if self._showing:

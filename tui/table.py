@@ -34,7 +34,7 @@ class Lead:
 
     number: int = 0
     expression: str = ""
-    numbers: Sequence[int] | None = None
+    numbers: Sequence[int] | np.ndarray | None = None
     label: str = ""
 
 

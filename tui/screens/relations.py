@@ -64,7 +64,8 @@ class Relations(Model):
         return found
 
     def _count(self, relations: Any, counts: Any) -> dict[int, int]:
-        schemas, total = self._capture.index.tables.schemas, {}
+        schemas = self._capture.index.tables.schemas
+        total: dict[int, int] = {}
         for number, count in zip(relations.tolist(), counts.tolist(), strict=True):
             for each in schemas[number].members or (number,):
                 total[each] = total.get(each, 0) + count
