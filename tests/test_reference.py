@@ -405,3 +405,57 @@ def test_shipped_captures_hold_every_message_of_pgoutput() -> None:
     for message in everything:
         if message.name != "Error fields":
             assert reference.examples(message), message.name
+
+
+def test_a_letter_alone_names_the_messages_that_it_marks() -> None:
+    with pytest.raises(UsageProblem, match=r"the letter marks Query"):
+        reference.page("Q")
+    with pytest.raises(UsageProblem, match=r"the letter marks .*Stream Commit"):
+        reference.page("c")
+
+
+def test_a_comparison_tells_what_an_added_position_means() -> None:
+    text = " ".join(
+        reference.comparison_text(reference.compare("Stream Abort", 15, 16), 80).split()
+    )
+    assert (
+        "added position 5: Int64 (TimestampTz) abort_time Time of the abort in microseconds since "
+        "2000-01-01 00:00:00 UTC, signed. Only when streaming is parallel, from protocol version 4 on."
+    ) in text
+
+
+def test_the_page_of_an_error_spells_out_its_letters() -> None:
+    text = " ".join(reference.explain_text("ErrorResponse", 18, 100).split())
+    for words in ("S Severity", "C Code", "M Message", "R Routine", "a zero byte in its place"):
+        assert words in text
+
+
+def test_options_of_commands_are_since_the_release_whose_server_takes_them() -> None:
+    """What servers 10 to 18 answered to each option: the first and the last that took it."""
+    from dissector.catalogue.commands import COMMANDS
+
+    taken = {
+        ("CREATE_REPLICATION_SLOT", "TWO_PHASE", "option"): (15, 19),
+        ("CREATE_REPLICATION_SLOT", "SNAPSHOT", "option"): (15, 19),
+        ("CREATE_REPLICATION_SLOT", "FAILOVER", "option"): (17, 19),
+        ("ALTER_REPLICATION_SLOT", "FAILOVER", "option"): (17, 19),
+        ("ALTER_REPLICATION_SLOT", "TWO_PHASE", "option"): (18, 19),
+        ("DROP_REPLICATION_SLOT", "WAIT", "keyword"): (10, 19),
+        ("BASE_BACKUP", "NOVERIFY_CHECKSUMS", "keyword"): (11, 14),
+        ("BASE_BACKUP", "MANIFEST", "keyword"): (13, 14),
+        ("BASE_BACKUP", "LABEL", "keyword"): (10, 14),
+        ("BASE_BACKUP", "TARGET", "option"): (15, 19),
+        ("BASE_BACKUP", "COMPRESSION", "option"): (15, 19),
+        ("BASE_BACKUP", "INCREMENTAL", "option"): (17, 19),
+    }
+    declared = {
+        (command.name, option.name, option.form): (option.since, option.until)
+        for command in COMMANDS.values()
+        for option in command.options
+    }
+    assert {key: declared[key] for key in taken} == taken
+    assert [COMMANDS[n].since for n in ("READ_REPLICATION_SLOT", "UPLOAD_MANIFEST", "SHOW")] == [
+        15,
+        17,
+        10,
+    ]

@@ -110,10 +110,9 @@ def _report(name: str, tag: str, meaning: str) -> Message:
                 Field(
                     "field_type",
                     BYTE1,
-                    "Letter of a field, such as S severity, C SQLSTATE, M message; a zero byte in "
-                    "its place ends the message.",
+                    "Letter that says what the field holds, as the page Error fields explains; a zero "
+                    "byte in its place ends the message.",
                     values={letter: name for letter, (name, _) in ERROR_FIELDS.items()},
-                    note="The letters and what they mean stand on the page of the error fields.",
                 ),
                 Field("value", STRING, "Text of the field, ended by a zero byte."),
             ),

@@ -21,7 +21,8 @@ class CommandOption:
     empty) or ``option`` (in parentheses after the command, from release 15 on). takes: what its
     value is: "" nothing, ``boolean``, ``string``, ``integer``, ``lsn``, or the allowed words with |
     between.
-    since / until: the releases that document it; servers keep taking older forms.
+    since / until: the releases that document it. Servers from 15 on still take the old keywords of
+    CREATE_REPLICATION_SLOT, but not those of BASE_BACKUP.
     """
 
     name: str

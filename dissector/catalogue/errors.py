@@ -15,13 +15,14 @@ ERROR_FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "S": (
             "Severity",
-            "ERROR, FATAL, PANIC (errors), WARNING, NOTICE, DEBUG, INFO or LOG, translated.",
+            "ERROR, FATAL or PANIC of an error, WARNING, NOTICE, DEBUG, INFO or LOG of a notice, "
+            "translated into the language of the setting lc_messages.",
         ),
-        "V": ("Severity", "The same severity, never translated."),
+        "V": ("Severity", "The severity as S has it, never translated."),
         "C": ("Code", "The five characters of the SQLSTATE, which are never translated."),
         "M": ("Message", "What happened, for people, mostly one line."),
         "D": ("Detail", "More about what happened, perhaps in several lines."),
-        "H": ("Hint", "What to try: advice that may not fit, perhaps in several lines."),
+        "H": ("Hint", "Advice on what to try, which may not fit, perhaps in several lines."),
         "P": (
             "Position",
             "Where in the query text the error is, in characters (not bytes), the first being 1.",
@@ -33,7 +34,7 @@ ERROR_FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "q": ("Internal query", "Text of a query that the server made itself and that failed."),
         "W": (
             "Where",
-            "Functions and internal queries in which it arose, one a line, innermost first.",
+            "Functions and internal queries in which the error arose, one a line, innermost first.",
         ),
         "s": ("Schema name", "Schema of the object that the error is about."),
         "t": ("Table name", "Table that the error is about; s names its schema."),

@@ -67,7 +67,8 @@ WAL_DATA = _message(
         "LSN at which the data begins.",
         note=(
             "0 when pgoutput sends a Relation, a Type, or a Begin, Begin Prepare or Stream Start "
-            "that an Origin follows."
+            "that an Origin follows; with other Begins where the transaction's first record is, "
+            "with Commit and its kin the end LSN that the message itself tells."
         ),
     ),
     Field(

@@ -152,6 +152,8 @@ def find(name: str) -> Message:
     except KeyError:
         near = suggest(name)
         hint = f"did you mean {' or '.join(near)}?" if near else "explain without a name lists all"
+        if marked := [m.name for m in PAGES if m.tag and m.tag == name]:
+            hint = f"the letter marks {', '.join(marked)}"
         raise UsageProblem(f"no message is called {name!r}: {hint}") from None
 
 

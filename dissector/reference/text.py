@@ -137,7 +137,7 @@ def _about(row: Row) -> Iterator[str]:
     if declared is None:
         return
     values = [f"{key} {meaning}" for key, meaning in declared.values.items()]
-    if values and row.name != "field_type":
+    if values:
         yield f"Values: {'; '.join(values)}."
     if declared.flags:
         bits = "; ".join(f"{bit} {meaning}" for bit, meaning in declared.flags.items())
@@ -174,8 +174,15 @@ def _change_lines(shown: Comparison, width: int) -> Iterator[str]:
     said = _presence(shown)
     if said:
         yield f"  {said}"
+    places = {row.path: row for row in shown.rows_new}
     for change in shown.changes:
-        yield from _wrapped(_say(change), width, "  ", "      ")
+        yield from _wrapped(_say(change), width, "  ", " " * 11)
+        row = places.get(change.name)
+        if change.kind == "added" and row is not None:
+            about = (
+                f"{row.meaning} {row.when[0].upper()}{row.when[1:]}." if row.when else row.meaning
+            )
+            yield from _wrapped(about, width, " " * 11)
 
 
 def _say(change: Change) -> str:
