@@ -10,15 +10,17 @@ from typing import IO
 
 from .errors import UsageProblem, UserError
 from .records import dumps, record
-from .selection import selected
+from .selection import Wanted, selected
 from .view import Capture
 
 
 def write_export(
-    capture: Capture, form: str, output: str | None, expression: str | None, *,
+    capture: Capture, form: str, output: str | None, expression: Wanted, *,
     fields: bool = False, payload: bool = False,
 ) -> None:  # fmt: skip
-    """Export the messages that match `expression` to the file `output` or standard output.
+    """Export messages to the file `output` or standard output.
+
+    expression: a filter, the numbers of the messages themselves, or None for all.
 
     Raises UsageProblem for a format that is not built or cannot go where it is asked to.
     """
@@ -46,12 +48,12 @@ def _opened(output: str | None) -> Iterator[IO[bytes]]:
 
 
 def _ndjson(
-    capture: Capture, out: IO[bytes], expression: str | None, fields: bool, payload: bool
+    capture: Capture, out: IO[bytes], expression: Wanted, fields: bool, payload: bool
 ) -> None:
     for view in selected(capture, expression):
         out.write(dumps(record(capture, view, fields=fields, payload=payload)).encode() + b"\n")
 
 
-Writer = Callable[[Capture, IO[bytes], str | None, bool, bool], None]
+Writer = Callable[[Capture, IO[bytes], Wanted, bool, bool], None]
 
 _WRITERS: dict[str, Writer] = {"ndjson": _ndjson}

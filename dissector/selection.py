@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .view import Capture, MessageView
 
+Wanted = str | Iterable[int] | None
+"""A filter expression, the numbers of messages themselves, or None for all of them."""
 
-def numbers(capture: Capture, expression: str | None) -> Iterator[int]:
+
+def numbers(capture: Capture, expression: Wanted) -> Iterator[int]:
     """Numbers of the messages that match, ascending; reads the capture as far as it is needed."""
+    if expression is not None and not isinstance(expression, str):
+        yield from map(int, expression)
+        return
     if expression:
         capture.read()
         from .query import matching
@@ -23,14 +29,12 @@ def numbers(capture: Capture, expression: str | None) -> Iterator[int]:
 
 
 def selected(
-    capture: Capture, expression: str | None, limit: int | None = None
+    capture: Capture, expression: Wanted, limit: int | None = None
 ) -> Iterator[MessageView]:
     """The messages that match, opened; at most `limit` of them."""
     if limit == 0:
         return
-    count = 0
-    for number in numbers(capture, expression):
+    for count, number in enumerate(numbers(capture, expression), 1):
         yield capture.message(number)
-        count += 1
         if count == limit:
             return

@@ -158,6 +158,20 @@ class MainScreen(Screen[None]):
                 copy_dialog(self._view.view, chain[-1], self._source.show_secrets)
             )
 
+    def action_export(self) -> None:
+        """Write the messages that the list shows to a file."""
+        from tui.exporting import start
+
+        capture = getattr(self._source, "capture", None)
+        if capture is None or not self.messages.line_count:
+            self.notify("There is nothing to write.", markup=False, timeout=3)
+            return
+        numbers = self.messages.numbers
+        what = f"{len(numbers):,} messages"
+        if self._showing:
+            what += f" ({visible(self._showing, 40)})"
+        start(self, capture, numbers, what, self._about)
+
     def action_way_back(self) -> None:
         """All messages again, then the screen that led here."""
         if self._showing:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from textual import events
 from textual.message import Message
 
+from dissector.rows import Growing
 from tui import present
 from tui.actions import bindings
 from tui.lines import LineView, Piece
 from tui.model import Source
+from tui.sorting import SORTABLE, order_of
+
+Numbers = NDArray[np.int64]
 
 
 class MessageList(LineView):
     """All messages of a source, or the chosen ones among them, in columns.
 
-    Posts `Picked` when the cursor comes to another message.
+    Posts `Picked` when the cursor comes to another message. What the source or the choice has more
+    later comes at the end; sorted lines stay as they are until `sort_again`.
     """
 
     BINDINGS = bindings("list")
@@ -27,6 +35,7 @@ class MessageList(LineView):
         "line--cursor-blurred",
         "list--header",
         "list--quiet",
+        "list--mark",
         *present.KIND_STYLES,
         *present.SEVERITY_STYLES,
     }
@@ -47,17 +56,27 @@ class MessageList(LineView):
 
         number: int
 
+    @dataclass
+    class SortWanted(Message):
+        """The user wants the lines by this column; "" for the order of the capture."""
+
+        column: str
+        down: bool
+
     def __init__(self, source: Source, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.source = source
-        self._numbers: Sequence[int] | None = None
-        self._clock = present.Clock()
+        self.marked: Container[int] = ()
+        self.chosen: Growing | None = None
+        self.order: Numbers | None = None
+        self.sorted: tuple[str, bool] = ("", False)
+        self.clock = present.Clock()
         self._columns: list[present.Placed] = []
-        self._placed_for = (0, 0, "")
+        self._placed_for: tuple[Any, ...] = ()
 
     @property
     def line_count(self) -> int:
-        return self.source.count if self._numbers is None else len(self._numbers)
+        return self.source.count if self.chosen is None else self.chosen.size
 
     @property
     def number(self) -> int:
@@ -66,66 +85,134 @@ class MessageList(LineView):
 
     def number_at(self, line: int) -> int:
         """The number of the message in a line."""
-        return line + 1 if self._numbers is None else int(self._numbers[line])
+        if self.order is not None and line < len(self.order):
+            line = int(self.order[line])
+        return line + 1 if self.chosen is None else int(self.chosen.values[line])
+
+    def line_of(self, number: int) -> int:
+        """The line of a message, or of the next one after it that is shown, or of the last."""
+        last = self.line_count - 1
+        place = number - 1
+        if self.chosen is not None:
+            place = int(np.searchsorted(self.chosen.values, number))
+        place = max(0, min(place, last))
+        if self.order is not None and place < len(self.order):
+            return int(np.flatnonzero(self.order == place)[0])
+        return place
 
     def on_mount(self) -> None:
         self.refresh_rows()
 
     def refresh_rows(self) -> None:
         """To be called when the source has grown or changed."""
-        first = self._clock.first is None and self.line_count > 0
-        if first:
-            self._clock.first = self.source.row(1).time
+        if self.clock.first is None and self.source.count:
+            self.clock.first = self.source.row(1).time
         self.resize_lines()
-        if first:
-            self.cursor_moved()
 
-    def show_numbers(self, numbers: Sequence[int] | None) -> None:
+    # Which messages.
+
+    def show_numbers(self, numbers: Sequence[int] | Numbers | None) -> None:
         """Show these messages only (ascending numbers), or all of them with None.
 
         The cursor stays on its message, or goes to the next one that is left.
         """
-        keep = self.number
-        self._numbers = numbers
+        chosen = None
+        if numbers is not None:
+            chosen = Growing(np.int64)
+            chosen.extend(np.asarray(numbers, np.int64))
+        self.show_chosen(chosen)
+
+    def show_chosen(self, chosen: Growing | None, keep: int = 0) -> None:
+        """As `show_numbers`; `chosen` may be extended later, see `refresh_rows`."""
+        keep = keep or self.number
+        self.chosen = chosen
+        self.order, self.sorted = None, ("", False)
         self.refresh_rows()
-        self.go_to(keep)
+        if self.line_count:
+            self.go_to(keep)
 
     def go_to(self, number: int) -> None:
         """Put the cursor on message `number`, or on the nearest one after it that is shown."""
-        if self._numbers is None:
-            line = number - 1
-        else:
-            from bisect import bisect_left
-
-            line = bisect_left(self._numbers, number)
         before = self.cursor
-        self.cursor = line
+        self.cursor = self.line_of(number)
         if self.cursor == before:
             self.cursor_moved()
 
+    def in_middle(self) -> None:
+        """Scroll so that the cursor's line has others above and below it."""
+        top = self.cursor - self.page_lines // 3
+        self.scroll_to(y=max(0, top), animate=False, force=True)
+
+    # Sorting.
+
+    def sort_order(self, column: str, down: bool) -> Numbers | None:
+        """The order for `set_order`; takes long for millions of lines, may run in a thread."""
+        numbers = None if self.chosen is None else self.chosen.values.copy()
+        return order_of(self.source, column, down, numbers)
+
+    def set_order(self, column: str, down: bool, order: Numbers | None) -> None:
+        """Show the lines in `order` (None: as in the capture); the cursor stays on its message."""
+        keep = self.number
+        self.order = None if order is None or len(order) > self.line_count else order
+        self.sorted = (column, down) if self.order is not None else ("", False)
+        self.refresh()
+        if keep:
+            self.go_to(keep)
+
+    def action_sort(self, step: int) -> None:
+        """By the next column that is seen and has an order (step 0: the other way round)."""
+        column, down = self.sorted
+        if step == 0:
+            if column:
+                self.post_message(self.SortWanted(column, not down))
+            return
+        names = ["", *(p.column.name for p in self._columns if p.column.name in SORTABLE)]
+        place = names.index(column) if column in names else 0
+        self.post_message(self.SortWanted(names[(place + step) % len(names)], False))
+
+    def _sort_click(self, x: int) -> None:
+        column = present.column_at(self._columns, x)
+        if column not in SORTABLE:
+            return
+        if self.sorted == (column, False):
+            self.post_message(self.SortWanted(column, True))
+        elif self.sorted == (column, True):
+            self.post_message(self.SortWanted("", False))
+        else:
+            self.post_message(self.SortWanted(column, False))
+
+    # Drawing.
+
     def next_time_mode(self) -> str:
         """Show times in the next way; gives its name."""
-        self._clock.next_mode()
+        self.clock.next_mode()
         self.refresh()
-        return self._clock.mode
+        return self.clock.mode
 
     def _placed(self, width: int) -> list[present.Placed]:
         """The columns for `width` cells, laid out anew when that, the count or the clock changed."""
-        state = (width, len(str(self.source.count)), self._clock.mode)
+        state = (width, len(str(self.source.count)), self.clock.mode, self.sorted)
         if state != self._placed_for:
             self._placed_for = state
-            self._columns = present.place_columns(width, self.source.count, self._clock)
+            self._columns = present.place_columns(
+                width, self.source.count, self.clock, self.sorted
+            )
         return self._columns
 
     def header(self, width: int) -> list[Piece]:
-        return [(text + " ", "list--header") for text in present.headings(self._placed(width))]
+        return [(text, "list--header") for text in present.headings(self._placed(width))]
 
     def pieces(self, line: int, width: int) -> list[Piece]:
-        row = self.source.row(self.number_at(line))
+        number = self.number_at(line)
+        row = self.source.row(number)
         before = None
-        if line and self._clock.needs_previous:
+        if line and self.clock.needs_previous:
             before = self.source.row(self.number_at(line - 1)).time
-        return present.row_pieces(row, self._placed(width), self._clock, before)
+        return present.row_pieces(
+            row, self._placed(width), self.clock, before, marked=number in self.marked
+        )
+
+    # Doing.
 
     def cursor_moved(self) -> None:
         if self.line_count:
@@ -137,7 +224,12 @@ class MessageList(LineView):
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        line = None if offset is None else self.line_at(offset.y)
+        if offset is None:
+            return
+        if offset.y < self.HEADER_LINES:
+            self._sort_click(offset.x)
+            return
+        line = self.line_at(offset.y)
         if line is None:
             return
         self.cursor = line

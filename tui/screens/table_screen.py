@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 from textual import on, work
@@ -12,48 +11,18 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from dissector.rows import COLUMNS
 from dissector.text import visible
 from tui.actions import bindings
 from tui.details import Details
 from tui.present_fields import Fact
+from tui.still import still
 from tui.table import Model, TableView
 
 LARGE = 300_000
 """Messages from which on a table is made in a thread, while the screen stays alive."""
 
 Maker = Callable[[Any], Model]
-"""Makes the model from what `frozen` gives."""
-
-
-def frozen(capture: Any) -> Any:
-    """An opened capture as it is now: .index with rows that stand still, .message, .connection.
-
-    While the index still grows its columns move in memory; a copy of them does not.
-    """
-    index = capture.index
-    if index.complete:
-        return capture
-    columns = {name: index.rows.column(name).copy() for name, _ in COLUMNS}
-    rows = SimpleNamespace(column=columns.__getitem__)
-    still = SimpleNamespace(
-        rows=rows,
-        tables=index.tables,
-        connections=dict(index.connections),
-        file_findings=list(index.file_findings),
-        found=index.found,
-        complete=False,
-    )
-    return SimpleNamespace(
-        index=still,
-        count=len(columns["frame"]),
-        message=capture.message,
-        row=capture.row,
-        path=capture.path,
-        relation=capture.relation,
-        connection=capture.connection,
-        options=capture.options,
-    )
+"""Makes the model from a capture that stands still."""
 
 
 class TableScreen(Screen[None]):
@@ -100,20 +69,16 @@ class TableScreen(Screen[None]):
             self.about.show_text("", "There is no capture behind these messages.")
             return
         self._shown_of = self._capture.count
-        still = frozen(self._capture)
+        quiet = still(self._capture)
         if self._capture.count < LARGE:
-            self._show(self._make(still))
+            self._show(self._make(quiet))
         else:
             self._say("reading…")
-            self._make_behind(still)
+            self._make_behind(quiet)
 
     @work(thread=True, exclusive=True)
-    def _make_behind(self, still: Any) -> None:
-        if (
-            not still.index.complete
-        ):  # opening messages belongs to the thread that adds to the index
-            still.message = lambda number: self.app.call_from_thread(self._capture.message, number)
-        model = self._make(still)
+    def _make_behind(self, quiet: Any) -> None:
+        model = self._make(quiet)
         self.app.call_from_thread(self._show, model)
 
     def _show(self, model: Model) -> None:

@@ -1,0 +1,142 @@
+"""Writing messages to a file from where one stands: which, in which format, where; progress; cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from textual import work
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from dissector.errors import UsageProblem, UserError
+from dissector.export import write_export
+from dissector.text import visible
+from tui.actions import bindings
+from tui.asking import AskDialog, ChooseDialog
+from tui.still import still
+
+FORMATS: tuple[tuple[str, str, bool, bool], ...] = (
+    ("JSON lines: one object a message", "ndjson", False, False),
+    ("JSON lines with every field and the payload", "ndjson", True, True),
+    ("CSV: one line a message", "csv", False, False),
+    ("Parquet: one row a message", "parquet", False, False),
+    ("SQL: the changes of rows as statements", "sql", False, False),
+    ("pcap: the frames that hold them", "pcap", False, False),
+)
+"""(words, format of `dissector.export`, with fields, with payload)."""
+
+
+class Cancelled(Exception):  # noqa: N818
+    """The user gave up."""
+
+
+def start(screen: Any, capture: Any, numbers: Sequence[int], what: str, title: str) -> None:
+    """Ask for format and file, then write messages `numbers`. what: they in words; title: the capture."""
+    app = screen.app
+
+    def asked_form(place: int | None) -> None:
+        if place is None:
+            return
+        _, form, _, _ = FORMATS[place]
+        stem = Path(title).name.partition(".")[0] or "messages"
+        stem = "".join(c if c.isalnum() or c in "-_" else "_" for c in stem)
+        hint = "A file that exists is asked about before it is written over."
+        question = AskDialog("Write to which file?", f"{stem}.{form}", hint)
+        app.push_screen(question, lambda name: asked_name(place, name))
+
+    def asked_name(place: int, name: str | None) -> None:
+        if not name:
+            return
+        path = Path(name).expanduser()
+        if path.exists():
+            sure = ChooseDialog(
+                f"{visible(name, 60)} exists", ["Leave it as it is", "Write over it"]
+            )
+            app.push_screen(sure, lambda yes: go(place, path) if yes == 1 else None)
+        else:
+            go(place, path)
+
+    def go(place: int, path: Path) -> None:
+        app.push_screen(ExportDialog(capture, FORMATS[place], path, numbers))
+
+    words = [text for text, _, _, _ in FORMATS]
+    app.push_screen(ChooseDialog(f"Export {what}", words), asked_form)
+
+
+class ExportDialog(ModalScreen[None]):
+    """Shows how far the export is. Escape stops it, and no half file is left."""
+
+    BINDINGS = bindings("asking")
+
+    def __init__(
+        self,
+        capture: Any,
+        form: tuple[str, str, bool, bool],
+        path: Path,
+        numbers: Sequence[int],
+    ) -> None:
+        super().__init__()
+        self._still = still(capture)
+        self._form = form
+        self._path = path
+        self._numbers = numbers
+        self._done = 0
+        self._stop = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="asking") as box:
+            box.border_title = "Export"
+            box.border_subtitle = "Esc stops"
+            yield Static(Content(""), id="hint")
+
+    def on_mount(self) -> None:
+        self.set_interval(0.1, self._say)
+        self._say()
+        self._write()
+
+    def _say(self) -> None:
+        total = len(self._numbers)
+        text = f"{self._done:,} of {total:,} messages to {visible(str(self._path), 200)}"
+        self.query_one("#hint", Static).update(Content(text), layout=False)
+
+    @work(thread=True)
+    def _write(self) -> None:
+        opened = self._still.message
+
+        def message(number: int) -> Any:
+            if self._stop:
+                raise Cancelled
+            self._done += 1
+            return opened(number)
+
+        self._still.message = message
+        _, form, fields, payload = self._form
+        target = self._path.with_name(f".{self._path.name}.part")
+        try:
+            write_export(
+                self._still, form, str(target), self._numbers, fields=fields, payload=payload
+            )
+            target.replace(self._path)
+            said, wrong = f"{len(self._numbers):,} messages written to {self._path}", False
+        except Cancelled:
+            said, wrong = "Export stopped; nothing was left behind", False
+        except (UsageProblem, UserError, OSError, ImportError) as problem:
+            said, wrong = str(problem), True
+        except Exception as problem:  # a writer that fails must not take the session with it
+            said, wrong = f"{type(problem).__name__}: {problem}", True
+        target.unlink(missing_ok=True)
+        self.app.call_from_thread(self._finish, visible(said, 300), wrong)
+
+    def _finish(self, said: str, wrong: bool) -> None:
+        severity = "error" if wrong else "information"
+        self.app.notify(said, severity=severity, markup=False, timeout=8)  # type: ignore[arg-type]
+        if self.is_current:
+            self.dismiss(None)
+
+    def action_give_up(self) -> None:
+        self._stop = True
