@@ -31,7 +31,8 @@ from .summary import summary
 from .text import visible
 
 ENVELOPES = ("frontend", "backend")
-BACKUP = "BASE_BACKUP"
+CAPTURES = (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"M<\xb2\xa1", b"\xa1\xb2<M", b"\n\r\r\n")
+"""What capture files (pcap, pcapng) begin with."""
 
 
 @dataclass(slots=True)
@@ -119,6 +120,12 @@ class Workbench:
         self.count += 1
         dialect = self._dialect(layer, given.data)
         tree = annotate(given.data, layer, dialect)
+        if not alone and not _reads_well(tree):
+            # a stream whose options nobody told: it is parallel where its Stream Aborts fit only so
+            other = replace(dialect, parallel=not dialect.parallel)
+            again = annotate(given.data, layer, other)
+            if _reads_well(again):
+                self.parallel, dialect, tree = other.parallel, other, again
         taught = Taught(tuple(n.name for n in messages(tree)), dialect, tree)
         found = Dissected(
             self.count, given.data, layer, dialect, tree, lsn=given.lsn, xid=given.xid
@@ -171,6 +178,10 @@ def _carried_letter(data: bytes, layer: str, dialect: Dialect) -> bytes:
     return b""
 
 
+def _reads_well(tree: Node) -> bool:
+    return not any(f.severity >= Severity.WARNING for f in findings(tree))
+
+
 def _broken(node: Node) -> bool:
     return any(f.severity >= Severity.ERROR for f in findings(node))
 
@@ -200,6 +211,10 @@ def dissect_input(
     """
     bench = Workbench(layer, dialect, direction)
     if isinstance(given, bytes):
+        if given[:4] in CAPTURES:
+            raise UsageProblem(
+                "this is a capture file: open it with pgdissect list or pgdissect open"
+            )
         if is_binary(given):
             yield from _raw(bench, given)
             return
@@ -313,7 +328,7 @@ def hex_lines(found: Dissected, show_secrets: bool = False) -> Iterator[str]:
 
 def advice(found: Dissected) -> str | None:
     """What to try when a message does not read well and would with another option; None for nothing."""
-    if not any(f.severity >= Severity.WARNING for f in findings(found.tree)):
+    if _reads_well(found.tree):
         return None
     others = (
         ("--in-stream", replace(found.dialect, in_stream=True)),
@@ -323,8 +338,7 @@ def advice(found: Dissected) -> str | None:
     )
     for option, dialect in others:
         if dialect != found.dialect:
-            again = annotate(found.data, found.layer, dialect)
-            if not any(f.severity >= Severity.WARNING for f in findings(again)):
+            if _reads_well(annotate(found.data, found.layer, dialect)):
                 return f"try {option}: the message reads without a finding then"
     return None
 

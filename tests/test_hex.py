@@ -729,3 +729,20 @@ def test_framing_of_a_payload() -> None:
     ]
     assert framed(b"Z\xff\xff\xff\xff") == [b"Z\xff\xff\xff\xff"]
     assert framed(b"") == []
+
+
+def test_rows_show_that_a_stream_is_parallel(run: Any) -> None:
+    aborts = [CASES[f"stream-abort-{size}"]["hex"] for size in (25, 17)]
+    text = "".join(f"\\x{data}\n" for data in ("45", *aborts))
+    _, out, _ = run("-", "--json", stdin=text.encode())
+    told = [json.loads(line) for line in out.splitlines()]
+    assert [m["findings"] for m in told[:2]] == [[], []]
+    assert told[1]["fields"][3]["display"] == "0/19A9670"
+    # the next one is read as parallel as well, and misses its time
+    assert [f["code"] for f in told[2]["findings"]] == ["cut-short"]
+
+
+@pytest.mark.parametrize("magic", ["d4c3b2a1", "a1b2c3d4", "0a0d0d0a"])
+def test_a_capture_file_is_told_apart(run: Any, magic: str) -> None:
+    code, _, err = run("-", stdin=bytes.fromhex(magic) + bytes(20))
+    assert code == 2 and "this is a capture file" in err

@@ -15,8 +15,7 @@ ERROR_FIELDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "S": (
             "Severity",
-            "ERROR, FATAL or PANIC of an error, WARNING, NOTICE, DEBUG, INFO or LOG of a notice, "
-            "translated into the language of the setting lc_messages.",
+            "ERROR, FATAL, PANIC (error), WARNING, NOTICE, DEBUG, INFO, LOG (notice), translated.",
         ),
         "V": ("Severity", "The severity as S has it, never translated."),
         "C": ("Code", "The five characters of the SQLSTATE, which are never translated."),
