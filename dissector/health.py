@@ -1,0 +1,185 @@
+"""How a replication connection fared over time: traffic, transactions, lag, delay.
+
+Everything that the index's columns hold is counted over all messages; what stands inside messages
+(flushed LSNs, send times) is read from at most `MOST` of them, spread evenly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .node import messages
+from .rows import BACKEND, FRONTEND, NO_LSN
+
+Array = NDArray[Any]
+
+MOST = 600
+"""Messages that are opened for one series: more points than a terminal has columns."""
+
+NANO = 1_000_000_000
+
+EPOCH = 946_684_800 * NANO
+"""2000-01-01 UTC, from which PostgreSQL counts, in nanoseconds since the Unix epoch."""
+
+COMMITS = ("Commit", "Stream Commit", "Commit Prepared")
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The lines of a plot.
+
+    lines: by name, (seconds since the first message, values), float64: for plotting only. unit: of the
+    values. sampled: how many messages were looked into, of `total`.
+    """
+
+    title: str
+    unit: str
+    lines: dict[str, tuple[Array, Array]]
+    sampled: int = 0
+    total: int = 0
+
+
+def _seconds(times: Array, first: int) -> Array:
+    return (times - first) / NANO
+
+
+def _start(index: Any) -> tuple[int, int]:
+    """(first time, nanoseconds of all messages, at least 1)."""
+    times = index.rows.column("time")
+    if not len(times):
+        return 0, 1
+    first = int(times.min())
+    return first, max(1, int(times.max()) - first)
+
+
+def _buckets(times: Array, first: int, span: int, count: int) -> Array:
+    """The bucket of each time, from 0 to count - 1: exact, in integers."""
+    width = max(1, -(-(span + 1) // count))
+    found: Array = np.minimum((times - first) // width, count - 1)
+    return found
+
+
+def _centres(span: int, count: int) -> Array:
+    width = max(1, -(-(span + 1) // count))
+    return (np.arange(count) + 0.5) * width / NANO
+
+
+def _per_second(sums: Array, span: int, count: int) -> Array:
+    width = max(1, -(-(span + 1) // count))
+    return sums * (NANO / width)
+
+
+def traffic(index: Any, count: int = 100) -> Series:
+    """Bytes a second in either direction, in `count` equal stretches of time."""
+    first, span = _start(index)
+    rows = index.rows
+    buckets = _buckets(rows.column("time"), first, span, count)
+    lengths, direction = rows.column("length"), rows.column("direction")
+    values = {}
+    for name, side in (("server", BACKEND), ("client", FRONTEND)):
+        mine = direction == side
+        sums = np.bincount(buckets[mine], lengths[mine], minlength=count)
+        values[name] = _centres(span, count), _per_second(sums, span, count)
+    return Series("Traffic", "bytes/s", values)
+
+
+def commits(index: Any, count: int = 100) -> Series:
+    """Transactions that committed, a second."""
+    first, span = _start(index)
+    paths = index.tables.paths
+    wanted = [i for i in range(len(paths)) if len(paths[i]) == 3 and paths[i][2] in COMMITS]
+    mine = np.isin(index.rows.column("path"), wanted)
+    times = index.rows.column("time")[mine]
+    sums = np.bincount(_buckets(times, first, span, count), minlength=count)
+    lines = {"committed": (_centres(span, count), _per_second(sums, span, count))}
+    return Series("Transactions", "a second", lines)
+
+
+def _spread(places: Array, most: int) -> Array:
+    """At most `most` of `places`, the first and the last among them."""
+    if len(places) <= most:
+        return places
+    found: Array = places[np.linspace(0, len(places) - 1, most).astype(np.int64)]
+    return found
+
+
+def _named(index: Any, name: str) -> Array:
+    """Places of the rows whose innermost message is called `name`, in time order."""
+    paths = index.tables.paths
+    wanted = [i for i in range(len(paths)) if paths[i][-1:] == (name,)]
+    return np.flatnonzero(np.isin(index.rows.column("path"), wanted))
+
+
+def lag(capture: Any, most: int = MOST) -> Series:
+    """Bytes of WAL that the server had told of and the client had not confirmed as flushed.
+
+    At each Standby status update: the highest LSN of the server's messages so far on that connection
+    (the end of its WAL in keepalives, the position of data) less the flushed LSN.
+    """
+    index = capture.index
+    rows = index.rows
+    first, _ = _start(index)
+    updates = _named(index, "Standby status update")
+    at, values = [], []
+    streams = rows.column("stream")
+    for stream in np.unique(streams[updates]).tolist():
+        mine = streams == stream
+        lsns = rows.column("lsn").copy()
+        lsns[~mine | (rows.column("direction") != BACKEND) | (lsns == NO_LSN)] = 0
+        told = np.maximum.accumulate(lsns)
+        own = updates[streams[updates] == stream]
+        for place in _spread(own, most).tolist():
+            node = messages(capture.message(place + 1).tree)[-1].child("flushed_lsn")
+            if node is None or not node.value or not told[place]:
+                continue
+            at.append(int(rows.column("time")[place]))
+            values.append(max(0, int(told[place]) - int(node.value)))
+    order = np.argsort(np.array(at, np.int64), kind="stable")
+    times = np.array(at, np.int64)[order]
+    found = np.array(values, np.float64)[order]
+    lines = {"lag": (_seconds(times, first), found)}
+    title = "Lag: WAL not yet flushed by the client"
+    return Series(title, "bytes", lines, len(found), len(updates))
+
+
+def delay(capture: Any, most: int = MOST) -> Series:
+    """Milliseconds from a message's send time, by the sender's clock, to the frame that held it.
+
+    Of keepalives, data and status updates. Where two clocks differ the whole curve is shifted; a rise
+    means that messages waited in the sender.
+    """
+    index = capture.index
+    rows = index.rows
+    first, _ = _start(index)
+    paths = index.tables.paths
+    names = ("Primary keepalive message", "Standby status update")
+    wanted = [
+        i
+        for i in range(len(paths))
+        if paths[i][-1:]
+        and (paths[i][-1] in names or paths[i][1:2] in (("XLogData",), ("WALData",)))
+    ]
+    every = np.flatnonzero(np.isin(rows.column("path"), wanted))
+    lines: dict[str, tuple[list[int], list[float]]] = {"server": ([], []), "client": ([], [])}
+    for place in _spread(every, most).tolist():
+        view = capture.message(place + 1)
+        node = next((n for m in messages(view.tree)[1:2] if (n := m.child("send_time"))), None)
+        if node is None or not isinstance(node.value, int) or not node.value:
+            continue
+        time = int(rows.column("time")[place])
+        side = "server" if view.row.direction == BACKEND else "client"
+        waited = time - (node.value * 1000 + EPOCH)
+        if abs(waited) < 86_400 * NANO:  # a clock that is off by a day says nothing about delay
+            lines[side][0].append(time)
+            lines[side][1].append(waited / 1_000_000)
+    found = {
+        name: (_seconds(np.array(times, np.int64), first), np.array(waits, np.float64))
+        for name, (times, waits) in lines.items()
+        if times
+    }
+    sampled = sum(len(times) for times, _ in lines.values())
+    return Series("Delay: send time to frame time", "ms", found, sampled, len(every))
