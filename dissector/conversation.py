@@ -90,7 +90,7 @@ class Conversation:
 
     def parse(self, name: str, text: str, oids: tuple[int, ...]) -> None:
         statement = Statement(text)
-        if oids and all(oids):
+        if any(oids):
             columns = tuple(Column(f"${i}", oid) for i, oid in enumerate(oids, start=1))
             statement.parameters = Schema("parameters", columns)
         self.statements[name] = statement
@@ -105,13 +105,14 @@ class Conversation:
         source = self.statements.get(statement) or Statement()
         self.portals[portal] = made = Portal(source, result_formats)
         self.queue.append(Request("bind", statement=source, portal=made))
-        described = source.parameters
-        if described is None:
-            if not count:
-                return None
-            columns = tuple(Column(f"${i}") for i in range(1, count + 1))
-            described = Schema("parameters", columns)
-        return with_formats(described, parameter_formats)
+        if not count:
+            return None
+        described = source.parameters or Schema("parameters")
+        known = len(described.columns)
+        more = tuple(Column(f"${i}") for i in range(known + 1, count + 1))
+        return with_formats(
+            replace(described, columns=described.columns + more), parameter_formats
+        )
 
     def describe(self, kind: str, name: str) -> None:
         request = Request("describe")

@@ -200,9 +200,8 @@ class Capture:
         tree = annotate(data, layer, dialect)
         open_contents(tree, data, dialect, schema)
         found = list(self.index.found.get(number, ()))
-        found += findings(tree)
-        if not row.flags & INCOMPLETE:
-            found += schema_findings(tree, schema)
+        if not row.flags & INCOMPLETE:  # what is missing is told already
+            found += findings(tree) + schema_findings(tree, schema)
         view = MessageView(
             row, data, tree, dialect, schema,
             tuple(self.index.tables.schemas[n] for n in schema.members), extents, found,
