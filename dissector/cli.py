@@ -214,6 +214,15 @@ def hex_(data: str | None, as_json: bool, **given: Any) -> None:
     write_hex(sys.stdout, sys.stdin, data, as_json=as_json, **given)
 
 
+@pgdissect.command()
+@click.argument("capture", required=False, metavar="[CAPTURE]")
+def tour(capture: str | None) -> None:
+    """Walk through a replication connection message by message, for those who see it first."""
+    from tui.tour import run_tour
+
+    sys.exit(run_tour(capture))
+
+
 def main(args: list[str] | None = None) -> NoReturn:
     """The entry point: runs a command and turns problems into one line and an exit code."""
     try:
