@@ -50,6 +50,12 @@ def _opened(output: str | None) -> Iterator[IO[bytes]]:
 def _ndjson(
     capture: Capture, out: IO[bytes], expression: Wanted, fields: bool, payload: bool
 ) -> None:
+    if fields and not payload:
+        from .runs import Runs
+
+        for block in Runs(capture).objects(numbers(capture, expression)):
+            out.write(("\n".join(block) + "\n").encode())
+        return
     for view in selected(capture, expression):
         out.write(dumps(record(capture, view, fields=fields, payload=payload)).encode() + b"\n")
 

@@ -14,7 +14,7 @@ from .node import Node
 from .opened import Opened
 from .records import dumps, record
 from .rows import DIRECTIONS, NO_LSN
-from .selection import selected
+from .selection import numbers, selected
 from .summary import summary
 from .text import visible
 from .times import iso_time
@@ -40,11 +40,15 @@ def list_cells(capture: Capture, view: MessageView) -> tuple[str, ...]:
 
 def write_list(capture: Capture, out: IO[str], expression: str | None, limit: int | None) -> None:
     """Print one line a message: aligned on a terminal, tab-separated on a pipe."""
-    width = shutil.get_terminal_size().columns if out.isatty() else 0
-    for view in selected(capture, expression, limit):
-        cells = list_cells(capture, view)
-        out.write(_aligned(cells, width) if width else "\t".join(cells))
-        out.write("\n")
+    if out.isatty():
+        width = shutil.get_terminal_size().columns
+        for view in selected(capture, expression, limit):
+            out.write(_aligned(list_cells(capture, view), width) + "\n")
+        return
+    from .runs import Runs
+
+    for block in Runs(capture).lines(numbers(capture, expression, limit)):
+        out.write("\n".join(block) + "\n")
 
 
 def _aligned(cells: tuple[str, ...], width: int) -> str:

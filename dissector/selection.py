@@ -10,11 +10,15 @@ Wanted = str | Iterable[int] | None
 """A filter expression, the numbers of messages themselves, or None for all of them."""
 
 
-def numbers(capture: Capture, expression: Wanted) -> Iterator[int]:
-    """Numbers of the messages that match, ascending; reads the capture as far as it is needed."""
-    if expression is not None and not isinstance(expression, str):
-        yield from map(int, expression)
-        return
+def numbers(
+    capture: Capture, expression: str | None, limit: int | None = None
+) -> Iterator[int]:
+    """Numbers of the messages that match, ascending, at most `limit`; reads the capture as far as it
+    is needed."""
+    return islice(_numbers(capture, expression), limit)
+
+
+def _numbers(capture: Capture, expression: str | None) -> Iterator[int]:
     if expression:
         capture.read()
         from .query import matching
@@ -23,18 +27,12 @@ def numbers(capture: Capture, expression: Wanted) -> Iterator[int]:
         return
     done = 0
     for _ in capture.batches():
-        while done < capture.count:
-            done += 1
-            yield done
+        yield from range(done + 1, capture.count + 1)
+        done = capture.count
 
 
 def selected(
-    capture: Capture, expression: Wanted, limit: int | None = None
+    capture: Capture, expression: str | None, limit: int | None = None
 ) -> Iterator[MessageView]:
     """The messages that match, opened; at most `limit` of them."""
-    if limit == 0:
-        return
-    for count, number in enumerate(numbers(capture, expression), 1):
-        yield capture.message(number)
-        if count == limit:
-            return
+    return map(capture.message, numbers(capture, expression, limit))

@@ -270,29 +270,24 @@ def walk_tuples(run: Run, at: Array, end: Array) -> tuple[Array, Array, Array]:
     sorted_counts = count[order]
     least = np.bincount(count)
     more = len(at) - np.cumsum(least)  # item j: how many tuples have more than j columns
-    bad = np.zeros(len(at), bool)
     steps, u1, u4 = _steps(), run.u1, run.view(4)
     column, top = 0, len(least) - 1
     while column < top and (n := int(more[column])) >= FEW:
-        limit = stop[:n]
-        bad[:n] |= place[:n] >= limit
-        here = np.minimum(place[:n], limit)
+        walked = place[:n]  # a tuple that has columns left at its end only moves on beyond it
+        here = np.minimum(walked, stop[:n])
         step = steps[u1[here]]
-        valued = step == 5
-        here += step
-        size = u4[np.minimum(here, limit + 4) - 4].astype(np.int64)
-        size *= valued
-        here += size
-        place[:n] = here
+        walked += step
+        here += 1
+        size = u4[here].astype(np.int64)
+        size *= step == 5
+        walked += size
         column += 1
     if column < top:
         for i in range(int(more[column])):
-            if not bad[i]:
-                left = int(sorted_counts[i]) - column
-                place[i] = _walk_one(run.data, int(place[i]), int(stop[i]), left)
-    bad |= place > stop
-    after, fine = np.empty_like(place), np.empty_like(bad)
-    after[order], fine[order] = place, ~bad
+            left = int(sorted_counts[i]) - column
+            place[i] = _walk_one(run.data, int(place[i]), int(stop[i]), left)
+    after, fine = np.empty_like(place), np.empty(len(place), bool)
+    after[order], fine[order] = place, place <= stop
     return after, count, good & fine
 
 

@@ -1,0 +1,524 @@
+"""Lines and JSON objects for many messages without a tree each: the writers' fast lane.
+
+For each kind of message (path, dialect, schema) the first message is written by the slow writers
+(`dissector.records`, `dissector.summary`), and what they made is taken apart into text that is the same
+for all messages of the kind and places where a number or a value goes. So there is one description of
+the output, and both lanes say the same. Anything unusual is left to the slow writers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import Any
+
+from . import display
+from .columns import ColumnValue, column_values
+from .display import Context
+from .node import Node, walk_paths
+from .records import _add_column, dumps, field_records, json_value
+from .spec import Field, Message
+from .summary import VALUE, WIDTH
+from .view import MessageView
+
+KEPT = 4096
+"""Texts that one cache holds before it begins anew."""
+
+SHORT = 64
+"""Bytes of a value that is kept in a cache."""
+
+ROWS = ("Insert", "Update", "Delete")
+_COLUMN = re.compile(r"\.(?:old|new)\.columns\[(\d+)\]\.")
+_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_SAFE = re.compile(rb"[ !#-&(-\[\]-~]*\Z").match
+"""Bytes that JSON, a terminal and quotes leave as they are."""
+
+_NUMBER = re.compile(rb"-?[0-9]+\Z").match
+_NUMERIC = (20, 21, 23, 26, 700, 701)
+
+Texts = tuple[str, str, str]
+"""JSON of the value, JSON of the display, and what the summary shows."""
+
+
+class UnusualError(Exception):
+    """This message has to be written by the slow writers."""
+
+
+@dataclass(slots=True)
+class Cell:
+    """Texts of one leaf's or column's values, kept by value. `make` is the slow way."""
+
+    make: Callable[[Any], Texts]
+    plain: str = ""
+    known: dict[Any, Texts] = field(default_factory=dict)
+
+    def texts(self, value: Any) -> Texts:
+        found = self.known.get(value)
+        if found is None:
+            found = self.make(value)
+            if not isinstance(value, bytes) or len(value) <= SHORT:
+                if len(self.known) >= KEPT:
+                    self.known.clear()
+                self.known[value] = found
+        return found
+
+
+class ColumnCell(Cell):
+    """The same for values of a column; the usual ones need no cache."""
+
+    __slots__ = ("name", "numeric", "quotes")
+
+    def __init__(self, make: Callable[[Any], Texts], name: str, numeric: bool, quotes: bool) -> None:
+        super().__init__(make)
+        self.name = name
+        self.numeric = numeric
+        self.quotes = quotes
+
+    def texts(self, value: Any) -> Texts:
+        if len(value) <= VALUE:
+            if self.numeric:
+                if _NUMBER(value):
+                    text = value.decode()
+                    return f'"{text}"', f'"{text}"', self.name + text
+            elif self.quotes and _SAFE(value):
+                text = value.decode()
+                return f'"{text}"', f"\"'{text}'\"", f"{self.name}'{text}'"
+        return super().texts(value)
+
+
+@dataclass(slots=True)
+class Flat:
+    """Leaves at fixed places from the message's first byte: a template and what goes into it.
+
+    numbers: reads them; slots: (item, Cell) of those that are not the same in all messages; template:
+    their JSON with %s for the value and the display of each; named: (slot, item, text before it, whether
+    0 is left out) of what the summary names.
+    """
+
+    numbers: Struct
+    slots: list[tuple[int, Cell]]
+    template: str
+    named: list[tuple[Cell | None, int, str, bool]]
+
+    def json(self, values: tuple[int, ...]) -> str:
+        found: list[str] = []
+        for i, cell in self.slots:
+            value, shown, _ = cell.texts(values[i])
+            found += (value, shown)
+        return self.template % tuple(found)
+
+    def summary(self, values: tuple[int, ...]) -> str:
+        shown = []
+        for cell, i, text, skips in self.named:
+            if cell is None:
+                shown.append(text)
+            elif not skips or values[i]:
+                shown.append(text + cell.texts(values[i])[2])
+        return " ".join(shown[:8])
+
+
+@dataclass(slots=True)
+class Piece:
+    """A column in one state: text before the value, between value and display, and after it, with
+    offsets for the column's start and the value's length. cell: None where there is no value."""
+
+    texts: tuple[str, str, str]
+    places: tuple[tuple[tuple[int, bool], ...], ...]
+    cell: Cell | None
+    shown: str | None
+    known: dict[int, tuple[str, str, str]] = field(default_factory=dict)
+
+    def at(self, start: int, length: int, layer: int) -> tuple[str, str, str]:
+        """The three texts for a column at `start` whose value has `length` bytes."""
+        key = start << 32 | length
+        found = self.known.get(key)
+        if found is None:
+            values = [
+                tuple(
+                    length if of < 0 else start + of - (layer if inner else 0) for of, inner in places
+                )
+                for places in self.places
+            ]
+            a, b, c = (text % v for text, v in zip(self.texts, values, strict=True))
+            if len(self.known) >= KEPT // 8:
+                self.known.clear()
+            found = self.known[key] = (a, b, c)
+        return found
+
+
+@dataclass(slots=True)
+class Tuple:
+    """One tuple of a row message: its columns by kind byte, and the text between it and the next."""
+
+    pieces: list[dict[int, Piece]]
+    between: Piece | None = None
+    skip: int = 0
+
+
+@dataclass(slots=True)
+class Variant:
+    """A row message by the letter of its first tuple."""
+
+    flat: Flat
+    tuples: list[Tuple]
+
+
+Columns = list[tuple[Piece, int, bytes]]
+
+
+def _static(found: dict[str, Any], *, fixed: bool) -> tuple[str, str, str, str]:
+    """JSON of a field record in parts: up to the offset's value, from the length to the value, between
+    value and display, and the rest; % doubled. `fixed`: offsets stay in the first part."""
+    keys = list(found)
+    cut = keys.index("offset")
+    first = dumps({k: found[k] for k in keys[:cut]})[:-1]
+    middle = dumps({k: found[k] for k in ("format", "name")})[1:-1]
+    rest = dumps({k: found[k] for k in keys[keys.index("display") + 1 :]})[1:]
+    return tuple(t.replace("%", "%%") for t in (first, middle, '"display":', rest))  # type: ignore[return-value]
+
+
+def leaf_records(view: MessageView, context: Context) -> list[tuple[Node, dict[str, Any]]]:
+    """The leaves of an opened message with their records, in order."""
+    nodes = [node for _, node in walk_paths(view.tree) if node.children is None]
+    return list(zip(nodes, field_records(view.tree, context, view), strict=True))
+
+
+class Kind:
+    """Messages of one path, dialect, schema and direction."""
+
+    def __init__(self, view: MessageView, secrets: bool) -> None:
+        self.secrets = secrets
+        self.view = view
+        self.context = view.context(secrets)
+        self.short = view.context(secrets, VALUE)
+        self.inner = view.innermost
+        self.base = self.inner.start
+        declared = self.inner.declaration
+        self.name = declared.name if isinstance(declared, Message) else ""
+        self.rows = self.name in ROWS
+        self.variants: dict[int, Variant] = {}
+        self.letter_at = 0
+        self.flat: Flat | None = None
+        self.outer: Flat | None = None
+        self.memo: dict[bytes, tuple[str, str]] = {}
+        records = leaf_records(view, self.context)
+        if self.rows:
+            self.outer = None
+            before = [r for r in records if not _COLUMN.search(r[1]["path"])]
+            letters = [n for n, _ in before if n.name in ("new_tag", "key_tag", "old_tag") and not n.absent]
+            if not letters or view.schema.kind != "relation" or not view.schema.columns:
+                raise UnusualError
+            self.letter_at = letters[0].start
+            name = view.schema.full_name
+            self.subject = f"{display.visible(name)}: " if name else ""
+            if not name:
+                raise UnusualError
+        elif all(self._simple(node) and "[" not in found["path"] for node, found in records):
+            self.flat = self._flat(records, self.inner)
+        else:
+            self.outer = self._flat([r for r in records if r[0].start < self.base], None)
+
+    @staticmethod
+    def _simple(node: Node) -> bool:
+        declared = node.declaration
+        return (
+            isinstance(declared, Field) and isinstance(node.value, int) and not node.absent
+            and node.length in _CODES and node.index < 0 and not declared.secret
+        )  # fmt: skip
+
+    # -- taking apart what the slow writers made
+
+    def _flat(self, records: list[tuple[Node, dict[str, Any]]], named_in: Node | None) -> Flat:
+        """A Flat of leaves that tile the message from its first byte, absent ones among them."""
+        codes, slots, texts = ">", [], []
+        cells: dict[int, Cell] = {}
+        items: dict[int, int] = {}
+        at = 0
+        for node, found in records:
+            if node.start != at:
+                raise UnusualError
+            first, middle, shown, rest = _static(found, fixed=True)
+            head = (
+                f'{first},"offset":{found["offset"]},"layer_offset":{found["layer_offset"]},'
+                f'"length":{found["length"]},{middle},"value":'
+            )
+            declared = node.declaration
+            fixed = node.absent or (
+                isinstance(declared, Field) and declared.constant is not None
+                and not declared.includes_self and not declared.also
+            )  # fmt: skip
+            if not node.absent:
+                if not self._simple(node) or not isinstance(declared, Field):
+                    raise UnusualError
+                code = _CODES[node.length]
+                items[id(node)] = len(codes) - 1
+                codes += code.lower() if declared.kind.signed else code
+                at = node.end
+            if fixed:
+                value = dumps(found["value"]).replace("%", "%%")
+                texts.append(f'{head}{value},{shown}{dumps(found["display"]).replace("%", "%%")},{rest}')
+            else:
+                cell = cells[id(node)] = Cell(self._leaf_maker(node))
+                slots.append((items[id(node)], cell))
+                texts.append(f"{head}%s,{shown}%s,{rest}")
+        named = list(self._named(named_in, items, cells)) if named_in is not None else []
+        return Flat(Struct(codes), slots, ",".join(texts), named)
+
+    def _leaf_maker(self, node: Node) -> Callable[[Any], Texts]:
+        place, reason, length = node.place, node.reason, node.length
+
+        def make(value: Any) -> Texts:
+            leaf = Node(place, 0, length, value, None, reason)
+            text = display.display(leaf, self.context)
+            return dumps(json_value(leaf, self.context)), dumps(text), text
+
+        return make
+
+    def _named(
+        self, inner: Node, items: dict[int, int], cells: dict[int, Cell]
+    ) -> Iterator[tuple[Cell | None, int, str, bool]]:
+        """What `dissector.summary` names of a message whose fields are all numbers."""
+        for child in inner.children or ():
+            declared = child.declaration
+            if child.absent or not isinstance(declared, Field):
+                continue
+            if declared.includes_self or declared.layer or isinstance(declared.constant, str):
+                continue
+            cell = cells.get(id(child))
+            if cell is None:
+                if child.name == "flags" and not child.value:
+                    continue
+                yield None, 0, f"{child.name}={display.display(child, self.short)}", False
+            else:
+                yield cell, items[id(child)], f"{child.name}=", child.name == "flags"
+
+    # -- row messages
+
+    def _learn(self, view: MessageView) -> None:
+        """Take apart a row message whose variant or column states are new."""
+        if view.found:
+            raise UnusualError
+        records = leaf_records(view, self.context)
+        groups: list[tuple[int, list[tuple[Node, dict[str, Any]]]]] = []
+        for record in records:
+            match = _COLUMN.search(record[1]["path"])
+            index = int(match.group(1)) if match else -1
+            if not groups or groups[-1][0] != index:
+                groups.append((index, []))
+            groups[-1][1].append(record)
+        letter = view.data[self.letter_at]
+        variant = self.variants.get(letter)
+        if variant is None:
+            flat = self._flat(groups[0][1], None)
+            variant = self.variants[letter] = Variant(flat, [])
+        columns = {id(c.leaf): c for c in column_values(view.tree, view.schema)}
+        shorts = {id(c.leaf): c.text(self.short) for c in columns.values()}
+        number = -1
+        for index, group in groups[1:]:
+            start = min(node.start for node, _ in group)
+            if index < 0:
+                between = self._piece(group, start, columns, shorts, {})
+                variant.tuples[number].between = between
+                variant.tuples[number].skip = group[-1][0].end - start
+                continue
+            if index == 0:
+                number += 1
+            if number == len(variant.tuples):
+                variant.tuples.append(Tuple([{} for _ in view.schema.columns]))
+            kinds = variant.tuples[number].pieces[index]
+            kind = view.data[start]
+            if kind not in kinds:
+                kinds[kind] = self._piece(group, start, columns, shorts, {})
+
+    def _piece(
+        self, group: list[tuple[Node, dict[str, Any]]], start: int, columns: dict[int, ColumnValue],
+        shorts: dict[int, str], _: dict[str, Any],
+    ) -> Piece:  # fmt: skip
+        """A Piece of leaves from `start` on; at most one of them, a column's bytes, varies."""
+        texts, places = [""], [[]]  # type: ignore[var-annotated]
+        cell: Cell | None = None
+        shown: str | None = None
+        sized = next((n for n, _ in group if n.name == "value" and not n.absent), None)
+        for node, found in group:
+            first, middle, display_key, rest = _static(found, fixed=False)
+            texts[-1] += ("," if texts[-1] or len(texts) > 1 else "") + first
+            texts[-1] += ',"offset":%d,"layer_offset":%d,"length":'
+            offset = node.start - start
+            places[-1] += [(offset, False), (offset, True)]
+            varies = node is sized
+            if varies:
+                texts[-1] += "%d"
+                places[-1].append((-1, False))
+            else:
+                texts[-1] += str(found["length"])
+            texts[-1] += f',{middle},"value":'
+            column = columns.get(id(node))
+            if column is not None:
+                name = display.visible(column.name, VALUE)
+                shown = f"{name}={shorts[id(node)]}" if column.state != "not sent" else ""
+            if varies:
+                if column is None or column.column is None:
+                    raise UnusualError
+                cell = self._cell(node, found, column)
+                texts.append(f",{display_key}")
+                places.append([])
+                texts.append(f",{rest}")
+                places.append([])
+            elif node.name == "length" and sized is not None:
+                texts[-1] += f'%d,{display_key}"%d",{rest}'
+                places[-1] += [(-1, False), (-1, False)]
+            else:
+                value = dumps(found["value"]).replace("%", "%%")
+                told = dumps(found["display"]).replace("%", "%%")
+                texts[-1] += f"{value},{display_key}{told},{rest}"
+        while len(texts) < 3:
+            texts.append("")
+            places.append([])
+        a, b, c = texts
+        return Piece((a, b, c), tuple(tuple(p) for p in places), cell, shown)
+
+    def _cell(self, node: Node, found: dict[str, Any], column: ColumnValue) -> Cell:
+        """Texts of a column's values by the slow writers' own words."""
+        from . import values
+
+        described = column.column
+        assert described is not None
+        view, state = self.view, column.state
+        types = dict(view.schema.types)
+        before = {k: found[k] for k in found if k not in ("state", "column", "type")}
+        place, reason = node.place, node.reason
+        name = display.visible(column.name, VALUE) + "="
+
+        def make(raw: bytes) -> Texts:
+            leaf = Node(place, 0, len(raw), raw, None, reason)
+            typed = values.value(
+                described.type_oid, described.type_modifier, raw, state, view.schema.encoding, types
+            )
+            one = ColumnValue(column.part, column.index, state, leaf, described, typed)
+            record = dict(before)
+            record["value"] = json_value(leaf, self.context)
+            _add_column(record, one, self.context, view)
+            return dumps(record["value"]), dumps(record["display"]), name + one.text(self.short)
+
+        if state != "text":
+            return Cell(make)
+        oid = values._resolved(described.type_oid, types)
+        numeric = oid in (20, 21, 23, 26)
+        return ColumnCell(make, name, numeric, oid not in _NUMERIC)
+
+    def _columns(self, variant: Variant, data: bytes, at: int, start: int) -> Columns | None:
+        """The columns of all tuples from `at`; None where a state was not seen before."""
+        found: Columns = []
+        for one in variant.tuples:
+            for kinds in one.pieces:
+                piece = kinds.get(data[at])
+                if piece is None:
+                    return None
+                if piece.cell is None:
+                    found.append((piece, at - start, b""))
+                    at += 1
+                else:
+                    begin = at + 5
+                    end = begin + int.from_bytes(data[at + 1 : begin], "big")
+                    found.append((piece, at - start, data[begin:end]))
+                    at = end
+            if one.between is not None:
+                found.append((one.between, at - start, b""))
+                at += one.skip
+        return found
+
+    def _row(
+        self, data: bytes, start: int, end: int, opened: Callable[[], MessageView]
+    ) -> tuple[Variant, tuple[int, ...], Columns]:
+        for _ in (1, 2):
+            variant = self.variants.get(data[start + self.letter_at])
+            if variant is not None:
+                first = start + variant.flat.numbers.size
+                columns = self._columns(variant, data, first, start)
+                if columns is not None:
+                    return variant, variant.flat.numbers.unpack_from(data, start), columns
+            self._learn(opened())
+        raise UnusualError
+
+    # -- what the writers ask for
+
+    def summary(
+        self, data: bytes, start: int, end: int, opened: Callable[[], MessageView]
+    ) -> str:
+        """The summary of the message in ``data[start:end]``."""
+        return self.texts(data, start, end, opened, False)[0]
+
+    def texts(
+        self, data: bytes, start: int, end: int, opened: Callable[[], MessageView], fields: bool
+    ) -> tuple[str, str]:
+        """(summary, JSON of the fields or "") of the message. Raises UnusualError."""
+        if self.flat is not None:
+            if end - start != self.flat.numbers.size:
+                raise UnusualError
+            values = self.flat.numbers.unpack_from(data, start)
+            return self.flat.summary(values)[:WIDTH], self.flat.json(values) if fields else ""
+        if self.rows:
+            variant, values, columns = self._row(data, start, end, opened)
+            summary = self._row_summary(variant, columns)
+            return summary, self._row_json(variant, values, columns) if fields else ""
+        return self._remembered(data, start, end, opened, fields)
+
+    def _row_summary(self, variant: Variant, columns: Columns) -> str:
+        changes, shown, size = [], [], len(self.subject)
+        count = 0
+        for piece, _, raw in columns:
+            if piece.shown is None:
+                changes.append(", ".join(shown) or "(no columns)")
+                shown, count = [], 0
+            elif count <= 20 and piece.shown:
+                count += 1
+                if size < WIDTH:
+                    text = piece.cell.texts(raw)[2] if piece.cell is not None else piece.shown
+                    shown.append(text)
+                    size += len(text)
+        changes.append(", ".join(shown) or "(no columns)")
+        text = self.subject + " → ".join(changes)
+        return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+
+    def _row_json(self, variant: Variant, values: tuple[int, ...], columns: Columns) -> str:
+        out = [variant.flat.json(values)]
+        add, layer = out.append, self.base
+        for piece, start, raw in columns:
+            a, b, c = piece.at(start, len(raw), layer)
+            cell = piece.cell
+            if cell is None:
+                add("," + a)
+            else:
+                value, shown, _ = cell.texts(raw)
+                add(f",{a}{value}{b}{shown}{c}")
+        return "".join(out)
+
+    def _remembered(
+        self, data: bytes, start: int, end: int, opened: Callable[[], MessageView], fields: bool
+    ) -> tuple[str, str]:
+        """Messages with parts that repeat, Relation above all, come again with the same bytes."""
+        assert self.outer is not None
+        key = data[start + self.base : end]
+        found = self.memo.get(key)
+        if found is None:
+            view = opened()
+            if view.found:
+                raise UnusualError
+            from .summary import summary
+
+            records = leaf_records(view, self.context)
+            inside = [dumps(r) for n, r in records if n.start >= self.base]
+            found = summary(view, self.secrets), ",".join(inside)
+            if len(key) <= 1 << 14:
+                if len(self.memo) >= KEPT // 8:
+                    self.memo.clear()
+                self.memo[key] = found
+        if not fields:
+            return found[0], ""
+        values = self.outer.numbers.unpack_from(data, start)
+        return found[0], f"{self.outer.json(values)},{found[1]}"
+
+
+

@@ -1,0 +1,251 @@
+"""Lists and NDJSON of many messages: runs of rows whose bytes are read at once.
+
+`lines` and `objects` write what `dissector.report.list_cells` and `dissector.records.record` write,
+message by message; where `dissector.quick` knows the kind, without opening the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from . import display
+from .quick import Kind, UnusualError
+from .records import _clean, dumps, record
+from .rows import ASSUMED, BACKEND, COLUMNS, DECRYPTED, DIRECTIONS, INCOMPLETE, NO_LSN
+from .times import iso_time
+from .view import Capture, MessageView
+
+BLOCK = 2048
+"""Messages whose bytes are read at once."""
+
+WIDE = 1 << 23
+"""Bytes of a stream that are read at once: where the chosen messages lie further apart, each is opened."""
+
+QUICK = ("XLogData", "WALData", "Primary keepalive message", "Standby status update",
+         "Hot standby feedback message")  # fmt: skip
+"""Messages of the replication layer that are written without opening them."""
+
+
+
+class _Stream:
+    """Bytes of one direction for a block: data, their stream offset, and the pieces they came in."""
+
+    __slots__ = ("base", "data", "frames", "offsets", "records")
+
+    def __init__(self, capture: Capture, stream: int, direction: int, low: int, high: int) -> None:
+        client = capture.connection(stream).client or 0
+        physical = client if direction != BACKEND else 1 - client
+        pieces = list(capture.index.pieces(stream, physical, low, high))
+        read = capture.files.read
+        self.base = low
+        self.data = b"".join([read(place, size) for _, size, place, _, _ in pieces])
+        self.offsets = np.array([p[0] for p in pieces] or [low], np.int64)
+        self.frames = [p[3] for p in pieces]
+        self.records = [p[4] for p in pieces]
+
+
+class Runs:
+    """Writes messages of `capture` by number."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self.secrets = capture.options.show_secrets
+        self._kinds: dict[tuple[int, int, int, int], Kind | None] = {}
+        self._digits: dict[int, int] = {}
+        self._heads: dict[tuple[int, ...], Any] = {}
+        self._time: tuple[int, int, str] = (-1, -1, "")
+
+    # -- what the writers ask for
+
+    def lines(self, numbers: Iterable[int]) -> Iterator[list[str]]:
+        """The list's cells, tab-separated, in blocks."""
+        for block in _blocks(numbers):
+            yield self._block(block, self._line, self._slow_line)
+
+    def objects(self, numbers: Iterable[int]) -> Iterator[list[str]]:
+        """JSON objects with fields, in blocks."""
+        for block in _blocks(numbers):
+            yield self._block(block, self._object, self._slow_object)
+
+    # -- one block
+
+    def _block(
+        self, numbers: list[int], quick: Callable[..., str], slow: Callable[[int], str]
+    ) -> list[str]:
+        index = self.capture.index
+        at = np.array(numbers, np.int64) - 1
+        columns = {name: index.rows.column(name)[at] for name, _ in COLUMNS}
+        first, last, where = self._read(columns)
+        rows = zip(*(columns[name].tolist() for name, _ in COLUMNS), strict=True)
+        out = []
+        found = index.found
+        odd = (columns["severity"] > 0) | (columns["flags"] & (DECRYPTED | INCOMPLETE) > 0)
+        for number, row, unusual, a, b, stream in zip(
+            numbers, rows, odd.tolist(), first, last, where, strict=True
+        ):
+            if not unusual and stream is not None and number not in found:
+                kind = self._kind(number, row)
+                if kind is not None:
+                    begin = row[4] - stream.base
+                    opened = partial(self._opened, number)
+                    try:
+                        out.append(quick(number, row, kind, stream, begin, a, b, opened))
+                        continue
+                    except UnusualError:
+                        pass
+            out.append(slow(number))
+        return out
+
+    def _read(self, columns: dict[str, Any]) -> tuple[list[int], list[int], list[_Stream | None]]:
+        """The bytes of a block's messages: first and last piece of each, and its _Stream."""
+        count = len(columns["offset"])
+        first, last = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        where: list[_Stream | None] = [None] * count
+        offset = columns["offset"].astype(np.int64)
+        end = offset + columns["length"]
+        key = columns["stream"].astype(np.int64) * 2 + columns["direction"]
+        for one in np.unique(key).tolist():
+            mine = np.flatnonzero((key == one) & (columns["flags"] & DECRYPTED == 0))
+            if not len(mine):
+                continue
+            low, high = int(offset[mine].min()), int(end[mine].max())
+            if high - low > WIDE:
+                continue
+            stream = _Stream(self.capture, one >> 1, one & 1, low, high)
+            first[mine] = np.searchsorted(stream.offsets, offset[mine], side="right") - 1
+            last[mine] = np.searchsorted(stream.offsets, end[mine] - 1, side="right") - 1
+            whole = end[mine] - low <= len(stream.data)  # up to a gap
+            for i in mine[whole].tolist():
+                where[i] = stream
+        return first.tolist(), last.tolist(), where
+
+    def _opened(self, number: int) -> MessageView:
+        return self.capture.message(number)
+
+    def _kind(self, number: int, row: tuple[int, ...]) -> Kind | None:
+        """How messages like this one are written; None: by opening each."""
+        key = (row[6], row[10], row[9], row[3])
+        if key in self._kinds:
+            return self._kinds[key]
+        tables = self.capture.index.tables
+        path, dialect = tables.paths[row[6]], tables.dialects[row[10]]
+        kind = None
+        if len(path) > 1 and path[1] in QUICK and dialect.copy == "pgoutput":
+            view = self.capture.message(number)
+            if not view.found:
+                try:
+                    kind = Kind(view, self.secrets)
+                except UnusualError:
+                    kind = None
+        self._kinds[key] = kind
+        return kind
+
+    # -- times
+
+    def _time_text(self, time: int, record: int) -> str:
+        """The frame's time with the digits of its file or interface."""
+        known, place, text = self._time
+        if known == time and place == record:
+            return text
+        files = self.capture.files
+        number, _ = files.split(record)
+        digits = self._digits.get(number, -1)
+        if digits < 0:
+            digits = files.frame(record).digits
+            if files.sources[number].kind == "pcap":
+                self._digits[number] = digits
+        text = iso_time(time, digits)
+        self._time = (time, record, text)
+        return text
+
+    # -- one line
+
+    def _line(
+        self, number: int, row: tuple[int, ...], kind: Kind, stream: _Stream, begin: int, first: int,
+        last: int, opened: Callable[[], MessageView],
+    ) -> str:  # fmt: skip
+        summary, _ = kind.texts(stream.data, begin, begin + row[5], opened, False)
+        key = (row[6], row[9], row[2], row[3])
+        head = self._heads.get(key)
+        if head is None:
+            head = self._heads[key] = self._line_head(number)
+        where, path, relation = head
+        lsn, xid = row[7], row[8]
+        return (
+            f"{number}\t{self._time_text(row[1], stream.records[last])}\t{where}\t{path}\t"
+            f"{'' if lsn == NO_LSN else display.lsn(lsn)}\t{xid or ''}\t{relation}\t"
+            f"{summary}"
+        )
+
+    def _line_head(self, number: int) -> tuple[str, str, str]:
+        from .report import list_cells
+
+        cells = list_cells(self.capture, self.capture.message(number))
+        return cells[2], cells[3], cells[6]
+
+    def _slow_line(self, number: int) -> str:
+        from .report import list_cells
+
+        return "\t".join(list_cells(self.capture, self.capture.message(number)))
+
+    # -- one object
+
+    def _object(
+        self, number: int, row: tuple[int, ...], kind: Kind, stream: _Stream, begin: int, first: int,
+        last: int, opened: Callable[[], MessageView],
+    ) -> str:  # fmt: skip
+        summary, fields = kind.texts(stream.data, begin, begin + row[5], opened, True)
+        key = (row[6], row[9], row[2], row[3], row[12])
+        head = self._heads.get(key)
+        if head is None:
+            head = self._heads[key] = self._object_head(row, kind)
+        ends, path, relation, tail = head
+        lsn = row[7]
+        shown = "null" if lsn == NO_LSN else f'"{display.lsn(lsn)}"'
+        frames = (
+            stream.frames[first]
+            if first == last
+            else ",".join(map(str, sorted(set(stream.frames[first : last + 1]))))
+        )
+        if not summary.isascii() or '"' in summary or "\\" in summary:
+            summary = dumps(summary)
+        else:
+            summary = f'"{summary}"'
+        return (
+            f'{{"number":{number},"frame":{row[0]},"frames":[{frames}],'
+            f'"time":"{self._time_text(row[1], stream.records[last])}",{ends}{path}"length":{row[5]},'
+            f'"lsn":{shown},"xid":{row[8] or "null"},{relation}"summary":{summary}{tail}{fields}]}}'
+        )
+
+    def _object_head(self, row: tuple[int, ...], kind: Kind) -> tuple[str, str, str, str]:
+        info = self.capture.connection(row[2])
+        ends = (info.frontend, info.backend)
+        direction = row[3]
+        view = kind.view
+        first = dumps(
+            {"stream": row[2], "direction": DIRECTIONS[direction], "source": ends[direction],
+             "destination": ends[1 - direction]}
+        )  # fmt: skip
+        path = dumps({"message": view.path[0], "path": list(view.path)})
+        relation = dumps({"relation": _clean(self.capture.relation(view.row))})
+        assumed = "true" if row[12] & ASSUMED else "false"
+        tail = f',"findings":[],"assumed":{assumed},"fields":['
+        return f"{first[1:-1]},", f"{path[1:-1]},", f"{relation[1:-1]},", tail
+
+    def _slow_object(self, number: int) -> str:
+        return dumps(record(self.capture, self.capture.message(number), fields=True))
+
+
+def _blocks(numbers: Iterable[int]) -> Iterator[list[int]]:
+    """`numbers` in lists of up to BLOCK."""
+    source = iter(numbers)
+    while block := list(islice(source, BLOCK)):
+        yield block
+
+
+
