@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
-import sysconfig
+from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 
 from dissector.errors import UserError
 from dissector.tour import CAPTURE
 
-INSTALLED = Path("share", "pgdissect", "tour.pcapng")
-"""Where an installation has it, below the environment's folder for data."""
-
 
 def tour_capture() -> Path:
-    """The capture of the tour: a checkout's, else an installation's.
+    """The capture of the tour: a checkout's, else the one that was installed beside the package.
 
-    Raises UserError that says what to try when neither is there.
+    Raises UserError that says what to try when there is neither.
     """
-    installed = Path(sysconfig.get_path("data")) / INSTALLED
-    for path in (CAPTURE, installed):
-        if path.is_file():
-            return path
+    if CAPTURE.is_file():
+        return CAPTURE
+    installed = _installed()
+    if installed is not None and installed.is_file():
+        return installed
     raise UserError(
-        f"the capture of the tour is neither at {CAPTURE} nor at {installed}; install pgdissect "
-        "anew, or name a capture: pgdissect tour CAPTURE"
+        f"the capture of the tour is not here: it was looked for at {CAPTURE} and among the installed "
+        "files; install pgdissect anew, or name a capture: pgdissect tour CAPTURE"
     )
+
+
+def _installed() -> Path | None:
+    """Where the installation put it, by its own list of files."""
+    try:
+        found = files("pgdissect") or ()
+    except PackageNotFoundError:
+        return None
+    return next((Path(str(f.locate())) for f in found if f.name == CAPTURE.name), None)
 
 
 def run_tour(name: str | None = None) -> int:
