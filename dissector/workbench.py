@@ -337,9 +337,10 @@ def advice(found: Dissected) -> str | None:
         ("without --parallel", replace(found.dialect, parallel=False)),
     )
     for option, dialect in others:
-        if dialect != found.dialect:
-            if _reads_well(annotate(found.data, found.layer, dialect)):
-                return f"try {option}: the message reads without a finding then"
+        if dialect == found.dialect:
+            continue
+        if _reads_well(annotate(found.data, found.layer, dialect)):
+            return f"try {option}: the message reads without a finding then"
     return None
 
 

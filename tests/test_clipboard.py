@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import random
 import re
 from pathlib import Path
 from typing import Any
@@ -144,3 +145,15 @@ def test_secrets_stay_masked() -> None:
 def test_an_unknown_form() -> None:
     with pytest.raises(UsageProblem, match="say one of value, hex, python, scapy, c, json"):
         copied("rtf", dissected("45"))
+
+
+def test_expressions_of_damaged_messages() -> None:
+    chance = random.Random(3)
+    for _ in range(600):
+        case = chance.choice(CASES)
+        data = bytearray.fromhex(case["hex"])
+        del data[chance.randrange(len(data)) + 1 :]
+        data[chance.randrange(len(data))] = chance.randrange(256)
+        opened = dissected(bytes(data), case["layer"], in_stream=chance.random() < 0.5)
+        text = copied("scapy", opened, show_secrets=True)
+        assert evaluated(text) == bytes(data), (case["layer"], data.hex(), text)

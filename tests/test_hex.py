@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import random
 import shutil
 import subprocess
 from pathlib import Path
@@ -746,3 +747,31 @@ def test_rows_show_that_a_stream_is_parallel(run: Any) -> None:
 def test_a_capture_file_is_told_apart(run: Any, magic: str) -> None:
     code, _, err = run("-", stdin=bytes.fromhex(magic) + bytes(20))
     assert code == 2 and "this is a capture file" in err
+
+
+def test_damaged_text_is_read_or_refused_in_one_line() -> None:
+    chance = random.Random(1)
+    letters = "0123456789abcdefxX\\'\"()[]{}|,:;. \n\tB-=*>zé+/"
+    texts = [*FORMS.values(), *ROWS.values()]
+    for _ in range(3000):
+        text = list(chance.choice(texts))
+        for _ in range(chance.randint(1, 6)):
+            at = chance.randrange(len(text))
+            text[at : at + chance.randint(0, 2)] = chance.choice(letters)
+        try:
+            given = read_given("".join(text))
+        except UsageProblem as problem:
+            assert "\n" not in str(problem)
+        else:
+            assert given and all(isinstance(one.data, bytes) for one in given)
+
+
+def test_nothing_of_a_damaged_file_is_lost() -> None:
+    chance = random.Random(2)
+    whole = b"".join(bytes.fromhex(m.replace(" ", "")) + b"\n" for m in STREAMED) * 20
+    for _ in range(30):
+        data = bytearray(whole)
+        for _ in range(10):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        pieces = [piece for piece, _ in split(bytes(data), Dialect(proto_version=4))]
+        assert b"\n".join(pieces) in (bytes(data), bytes(data[:-1]))
