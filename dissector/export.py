@@ -10,7 +10,7 @@ from typing import IO
 
 from .errors import UsageProblem, UserError
 from .records import dumps, record
-from .selection import Wanted, selected
+from .selection import Wanted, numbers, selected
 from .view import Capture
 
 

@@ -65,6 +65,50 @@ class Cell:
         return found
 
 
+class NumberCell(Cell):
+    """Texts of numbers that seldom come twice; `make` is quick."""
+
+    def texts(self, value: Any) -> Texts:
+        return self.make(value)
+
+
+def _lsn_texts(value: int) -> Texts:
+    text = display.lsn(value)
+    return str(value), f'"{text}"', text
+
+
+def _number_texts(value: int) -> Texts:
+    text = str(value)
+    return text, f'"{text}"', text
+
+
+class _Times(dict[int, str]):
+    """Microseconds since 2000 by the second: the text up to the fraction."""
+
+    def __missing__(self, second: int) -> str:
+        if len(self) >= KEPT:
+            self.clear()
+        text = self[second] = display.timestamp(second * 1_000_000 + 1)[: -len("000001 UTC")]
+        return text
+
+
+_SECONDS = _Times()
+_ORDINARY = 1 << 58
+"""Times below this are years of four digits, without BC."""
+
+
+def _time_texts(value: int) -> Texts:
+    second, micros = divmod(value, 1_000_000)
+    if micros and -_ORDINARY // 16 < value < _ORDINARY // 2:
+        text = f"{_SECONDS[second]}{micros:06} UTC"
+    else:
+        text = display.timestamp(value)
+    return str(value), f'"{text}"', text
+
+
+_QUICK_TEXTS = {"lsn": _lsn_texts, "timestamp": _time_texts}
+
+
 class ColumnCell(Cell):
     """The same for values of a column; the usual ones need no cache."""
 
@@ -260,7 +304,11 @@ class Kind:
                 value = dumps(found["value"]).replace("%", "%%")
                 texts.append(f'{head}{value},{shown}{dumps(found["display"]).replace("%", "%%")},{rest}')
             else:
-                cell = cells[id(node)] = Cell(self._leaf_maker(node))
+                quick = _QUICK_TEXTS.get(declared.kind.show) if isinstance(declared, Field) else None
+                if quick is not None and not declared.values:  # type: ignore[union-attr]
+                    cell = cells[id(node)] = NumberCell(quick)
+                else:
+                    cell = cells[id(node)] = Cell(self._leaf_maker(node))
                 slots.append((items[id(node)], cell))
                 texts.append(f"{head}%s,{shown}%s,{rest}")
         named = list(self._named(named_in, items, cells)) if named_in is not None else []

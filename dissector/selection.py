@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from .view import Capture, MessageView
 
@@ -10,15 +11,15 @@ Wanted = str | Iterable[int] | None
 """A filter expression, the numbers of messages themselves, or None for all of them."""
 
 
-def numbers(
-    capture: Capture, expression: str | None, limit: int | None = None
-) -> Iterator[int]:
-    """Numbers of the messages that match, ascending, at most `limit`; reads the capture as far as it
-    is needed."""
+def numbers(capture: Capture, expression: Wanted, limit: int | None = None) -> Iterator[int]:
+    """Numbers of the messages that match, at most `limit`; reads the capture as far as it is needed."""
     return islice(_numbers(capture, expression), limit)
 
 
-def _numbers(capture: Capture, expression: str | None) -> Iterator[int]:
+def _numbers(capture: Capture, expression: Wanted) -> Iterator[int]:
+    if expression is not None and not isinstance(expression, str):
+        yield from map(int, expression)
+        return
     if expression:
         capture.read()
         from .query import matching
@@ -32,7 +33,7 @@ def _numbers(capture: Capture, expression: str | None) -> Iterator[int]:
 
 
 def selected(
-    capture: Capture, expression: str | None, limit: int | None = None
+    capture: Capture, expression: Wanted, limit: int | None = None
 ) -> Iterator[MessageView]:
     """The messages that match, opened; at most `limit` of them."""
     return map(capture.message, numbers(capture, expression, limit))

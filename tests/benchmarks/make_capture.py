@@ -3,8 +3,8 @@
     python tests/benchmarks/make_capture.py OUT.pcap [--messages 1100000] [--seed 1]
 
 Two replication connections, each begun as its recording began. Inside one COPY BOTH the recorded
-transactions come again and again, with LSNs, times and transaction numbers moved on; Relation and
-Type messages come with every fiftieth round, and so do the rows of tables that were altered in between.
+transactions come again and again, with LSNs, times and transaction numbers moved on; Relation, Type and
+Truncate messages come with every fiftieth round, and so do rows of tables that were altered in between.
 The server sends full segments of 1448 bytes; now and then two segments are swapped or one is sent twice.
 """
 
@@ -40,6 +40,9 @@ KEPT = 120
 
 AGAIN = 50
 """Every so many rounds all tables are described again."""
+
+RARE = ("Relation", "Type", "Truncate")
+"""Messages of the first round and those that describe all again only."""
 
 STATUS = 4000
 """Messages of the server between two status updates of the client."""
@@ -121,7 +124,7 @@ def taken(server: bytes, copied: list[tuple[int, int]], proto: int, describe: bo
         if row and inside > KEPT:
             continue
         altered = oid is not None and oid.value in several
-        if not describe and (altered or inner.name in ("Relation", "Type")):
+        if not describe and (altered or inner.name in RARE):
             continue
         for _ in range(3 if row and tree.length >= LONG else 1):
             base = len(out) - tree.start
