@@ -74,6 +74,8 @@ def _run(
         if strict and match.start() != at:
             break
         key, (low, high) = match[len(match.groups()) - 1], match.span(len(match.groups()))
+        if not _fits(key, held[low:high], known):
+            return []
         found.append(leaf(_KEY, data, start + at, start + low))
         found.append(leaf(_field(key, known), data, start + low, start + high))
         at = match.end()
@@ -84,6 +86,20 @@ def _run(
             return []
         found.append(leaf(_END, data, start + at, end))
     return found
+
+
+_FORMS = {
+    "base64": re.compile(rb"[A-Za-z0-9+/=]*\Z"),
+    "nonce": re.compile(rb"[\x21-\x2b\x2d-\x7e]+\Z"),
+    "number": re.compile(rb"[0-9]+\Z"),
+}
+
+
+def _fits(key: bytes, value: bytes, known: Mapping[str, Attribute]) -> bool:
+    """Whether a value has its attribute's form: what has not may be a secret in a wrong place."""
+    attribute = known.get(key.decode("ascii", "replace"))
+    form = _FORMS.get(attribute.form) if attribute is not None else None
+    return form is None or form.match(value) is not None
 
 
 def _field(key: bytes, known: Mapping[str, Attribute]) -> Field:

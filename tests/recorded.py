@@ -9,7 +9,7 @@ from typing import Any
 
 from dissector.columns import column_values
 from dissector.index import Options
-from dissector.node import find
+from dissector.node import Node, find, walk
 from dissector.view import Capture, MessageView
 
 CONVERSATIONS = Path(__file__).parent.parent / "captures" / "conversation"
@@ -112,3 +112,8 @@ def error_fields(view: MessageView) -> dict[str, str]:
         if letter is not None and value is not None:
             found[chr(letter.value)] = value.value.decode()
     return found
+
+
+def nodes(view: MessageView) -> list[Node]:
+    """All nodes of a message."""
+    return list(walk(view.tree))
