@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import binascii
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -137,14 +138,22 @@ def _python(text: str) -> list[bytes] | None:
         re.sub(r"^\s*[A-Za-z_]\w*\s*=(?!=)", "", text).replace("\\\r\n", " ").replace("\\\n", " ")
     )
     try:
-        tree = ast.parse(f"({source.strip()}\n)", mode="eval")
-        return list(_evaluated(tree.body, many=True))
+        return list(_evaluated(_expression(f"({source.strip()}\n)"), many=True))
     except SyntaxError as problem:
         line = problem.lineno or 0
         where = f" in line {line}" if 1 < line <= len(text.splitlines()) else ""
         raise UsageProblem(f"not a Python bytes literal: {problem.msg}{where}") from None
     except (ValueError, RecursionError, MemoryError) as problem:
         raise UsageProblem(f"not a Python bytes literal: {problem or 'nested too deep'}") from None
+
+
+def _expression(source: str) -> ast.expr:
+    """The parsed Python expression; nothing of it is run."""
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore"
+        )  # Python warns of escapes that it does not know, and keeps them
+        return ast.parse(source, mode="eval").body
 
 
 def _evaluated(node: ast.expr, many: bool = False) -> list[bytes]:
@@ -204,10 +213,10 @@ def _escaped(text: str) -> list[bytes] | None:
         line[1:-1] if quoted and line[:1] == line[-1:] == '"' else line for line in lines
     )
     try:
-        value = ast.literal_eval('b"' + joined.replace('\\"', '"').replace('"', '\\"') + '"')
-    except (SyntaxError, ValueError, MemoryError) as problem:
+        node = _expression('b"' + joined.replace('\\"', '"').replace('"', '\\"') + '"')
+        return _evaluated(node)
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as problem:
         raise UsageProblem(f"not an escaped string: {problem}") from None
-    return [value] if isinstance(value, bytes) else None
 
 
 def _octal(text: str) -> list[bytes] | None:
