@@ -426,7 +426,13 @@ def test_a_comparison_tells_what_an_added_position_means() -> None:
 
 def test_the_page_of_an_error_spells_out_its_letters() -> None:
     text = " ".join(reference.explain_text("ErrorResponse", 18, 100).split())
-    for words in ("S Severity", "C Code", "M Message", "R Routine", "a zero byte in its place"):
+    for words in (
+        "S = Severity",
+        "C = Code",
+        "M = Message",
+        "R = Routine",
+        "a zero byte in its place",
+    ):
         assert words in text
 
 
@@ -459,3 +465,17 @@ def test_options_of_commands_are_since_the_release_whose_server_takes_them() -> 
         17,
         10,
     ]
+
+
+def test_values_that_are_sentences_stand_one_by_one() -> None:
+    lines = [
+        line.strip(" |") for line in reference.explain_text("StartupMessage", 18, 140).splitlines()
+    ]
+    for start in (
+        "- Value user = name",
+        "- Value replication = true or on",
+        "- Value database = name",
+    ):
+        assert any(line.startswith(start) for line in lines), start
+    text = " ".join(reference.explain_text("ReadyForQuery", 18, 100).split())
+    assert "Values: I = idle; T = in a transaction; E = in a failed transaction." in text

@@ -136,11 +136,13 @@ def _about(row: Row) -> Iterator[str]:
     declared = row.field
     if declared is None:
         return
-    values = [f"{key} {meaning}" for key, meaning in declared.values.items()]
-    if values:
+    values = [f"{key} = {meaning}" for key, meaning in declared.values.items()]
+    if any(";" in value for value in values):
+        yield from (f"Value {value}." for value in values)
+    elif values:
         yield f"Values: {'; '.join(values)}."
     if declared.flags:
-        bits = "; ".join(f"{bit} {meaning}" for bit, meaning in declared.flags.items())
+        bits = "; ".join(f"{bit} = {meaning}" for bit, meaning in declared.flags.items())
         yield f"Bits: {bits}."
     if declared.secret:
         yield "Secret: masked unless asked for."
