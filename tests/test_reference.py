@@ -425,7 +425,7 @@ def test_a_comparison_tells_what_an_added_position_means() -> None:
 
 
 def test_the_page_of_an_error_spells_out_its_letters() -> None:
-    text = " ".join(reference.explain_text("ErrorResponse", 18, 100).split())
+    text = " ".join(reference.explain_text("ErrorResponse", 18, 100).replace("|", " ").split())
     for words in (
         "S = Severity",
         "C = Code",
