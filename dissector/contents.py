@@ -7,7 +7,7 @@ the session's to say.
 
 from __future__ import annotations
 
-from . import archives, copying, sasl, wal
+from . import archives, copying, sasl, sql, wal
 from .inside import as_text
 from .node import Node, messages
 from .schemas import Schema
@@ -37,6 +37,10 @@ def open_contents(tree: Node, data: bytes, dialect: Dialect, schema: Schema) -> 
         _wal_data(inner, data, dialect)
     elif name == "archive or manifest data":
         _archive(inner, data)
+    elif name in ("Query", "Parse"):
+        node = _field(inner, "query")
+        if node is not None:
+            node.children = sql.parts(data, node.start, node.end) or None
     return tree
 
 

@@ -138,6 +138,20 @@ class Conversation:
     def head(self) -> Request | None:
         return self.queue[0] if self.queue else None
 
+    def in_query(self) -> bool:
+        """Whether a simple query waits for its ReadyForQuery."""
+        return bool(self.queue) and self.queue[0].kind == "query"
+
+    def asked(self, kinds: tuple[str, ...]) -> bool:
+        """Whether one of `kinds` was asked for and can be answered now: nothing that ends with a
+        ReadyForQuery stands before it."""
+        for request in self.queue:
+            if request.kind in kinds:
+                return True
+            if request.kind in ("query", "sync", "function"):
+                return False
+        return False
+
     def done(self, *kinds: str) -> None:
         """The server finished a request of one of `kinds`; anything before it was lost or skipped."""
         for i, request in enumerate(self.queue):

@@ -200,6 +200,8 @@ def _carrier(node: Node, context: Context) -> str:
     found = node.child("columns")
     if found is not None:
         return display(found)
+    if node.child("sql") is not None:  # a statement with passwords in it
+        return "".join(display(each, context) for each in node.children or ())
     rows = node.child("rows")
     if rows is not None:
         return _copied(rows, context)

@@ -19,7 +19,11 @@ _CODECS = {
     "win1251": "cp1251", "win1252": "cp1252", "win1253": "cp1253", "win1254": "cp1254",
     "win1255": "cp1255", "win1256": "cp1256", "win1257": "cp1257", "win1258": "cp1258",
     "windows936": "gbk", "windows950": "big5", "alt": "cp866", "win": "cp1251", "sqlascii": "utf-8",
-    "tcvn": "cp1258", "vscii": "cp1258",
+    "tcvn": "cp1258", "vscii": "cp1258", "abc": "cp1258", "tcvn5712": "cp1258",
+    "iso88591": "iso8859_1", "iso88592": "iso8859_2", "iso88593": "iso8859_3",
+    "iso88594": "iso8859_4", "iso88599": "iso8859_9", "iso885910": "iso8859_10",
+    "iso885913": "iso8859_13", "iso885914": "iso8859_14", "iso885915": "iso8859_15",
+    "iso885916": "iso8859_16",
 }  # fmt: skip
 
 

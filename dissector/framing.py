@@ -385,8 +385,9 @@ class Framer:
         if side.mode == GSS:
             return self._gss_packet(side)
         if side.mode == WAITS:
-            answered = self.sides[1 - side.physical].mode != ANSWER
-            return left if answered or self.final else 0
+            other = self.sides[1 - side.physical].mode
+            blocked = ANSWER if side.physical == self.client else STARTUP
+            return left if other != blocked or self.final else 0
         return left
 
     def _gss_packet(self, side: Side) -> int:
@@ -574,6 +575,8 @@ class Framer:
             self.session.asked_encryption = name
         else:
             side.mode = MESSAGES
+            if server.mode == WAITS:
+                server.mode = MESSAGES
         yield framed
 
     def _answer(self, side: Side) -> Iterator[Framed]:
@@ -586,14 +589,17 @@ class Framer:
             return
         self.session.encryption_answer(byte)
         yield self._outside(side, 1, "")
+        side.mode = WAITS
         if byte == "S":
             self._begin_tls(client.physical)
         elif byte == "G":
             client.mode = side.mode = GSS
 
     def _unanswered(self, side: Side) -> None:
-        """The server's answer is not in the capture: what the client sends next tells."""
-        if recognise.is_tls_record(side.buffer[side.at : side.at + 8]):
+        """The other side's answer is not in the capture: what this one sends next tells."""
+        if side.physical != self.client:
+            side.mode = MESSAGES
+        elif recognise.is_tls_record(side.buffer[side.at : side.at + 8]):
             self.session.encryption_answer("S")
             self._begin_tls(side.physical)
         else:

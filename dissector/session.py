@@ -92,6 +92,7 @@ class Session:
         self.startup: dict[str, str] = {}
         self.facts: dict[str, Any] = {}
         self.auth = ""
+        self.auth_due = False
         self.in_startup = True
         self.codec = "utf-8"
         self.copies = Copies(tables)
@@ -145,6 +146,7 @@ class Session:
             handler(self, {} if message.name in _SILENT else of_node(tree), context)
         if direction == "F" and not dialect.startup:
             self.in_startup = False
+            self.auth_due = self.auth_due and message.tag != chr(PASSWORD)
         return context
 
     def outside(self, direction: str, data: bytes, state: str) -> Context:
@@ -201,17 +203,25 @@ class Session:
 
     def waits(self, direction: str, tag: int) -> bool:
         """Whether the message that begins with `tag` can only come after something of the other side: it
-        answers what was not asked yet. Captures can hold segments in another order than they were sent.
+        answers what was not asked yet, or asks before the answer that clients wait for. Captures can hold
+        segments in another order than they were sent.
         """
         if self.began_in_middle or self.in_startup:
             return False
         if direction == "B":
-            if not self.started or tag not in ANSWERS:
-                return False
-            return self.conversation.head() is None
-        if tag == COPY_DATA:
+            if tag == AUTHENTICATION:
+                return self.auth_due
+            kinds = ANSWERS.get(tag)
+            if kinds is None or not self.started:
+                return self.auth_due and tag in ANSWERS
+            if tag == COMPLETE and self.copy["F"] and self.copy["F"] not in BOTH_WAYS:
+                return True  # the client's CopyDone comes first
+            return not self.conversation.asked(kinds)
+        if tag in COPYING:
             return not self.copy["F"] and self.conversation.head() is not None
-        return tag == PASSWORD and not self.auth and not self.started
+        if not self.started:
+            return not self.auth_due if tag == PASSWORD else tag != TERMINATE
+        return tag == QUERY and self.conversation.in_query()
 
     def lost(self, direction: str) -> None:
         """Bytes of `direction` are missing: what they would have taught is not known any more."""
@@ -277,6 +287,7 @@ class Session:
     def _authentication(self, values: Facts, context: Context) -> None:
         name = context.path[0]
         self.auth = "" if name == "AuthenticationOk" else name
+        self.auth_due = name in ASKING
         if name not in (
             "AuthenticationOk",
             "AuthenticationSASLContinue",
@@ -381,12 +392,14 @@ class Session:
 
     def _error(self, values: Facts, context: Context) -> None:
         self.copies.clear()
-        self.auth = ""
+        if self.started:  # else the client's answer may still come
+            self.auth = ""
         self.conversation.failed()
 
     def _ready(self, values: Facts, context: Context) -> None:
         self.copies.clear()
         self.auth = ""
+        self.auth_due = False
         self.in_startup = False
         self.started = True
         self.conversation.ready()
@@ -517,19 +530,38 @@ _HANDLERS |= {
     if message.layer == "backend" and message.name.startswith("Authentication")
 }
 
-ANSWERS = frozenset(
-    ord(catalogue.by_name(name).tag)
-    for name in (
-        "ParseComplete", "BindComplete", "CloseComplete", "CommandComplete", "DataRow",
-        "EmptyQueryResponse", "CopyInResponse", "CopyOutResponse", "CopyBothResponse", "NoData",
-        "PortalSuspended", "ParameterDescription", "RowDescription", "FunctionCallResponse",
-        "ReadyForQuery",
-    )
-)  # fmt: skip
-"""Type bytes of messages that a server only sends when it was asked something."""
+def _tag(name: str) -> int:
+    return ord(catalogue.by_name(name).tag)
 
-COPY_DATA = ord(catalogue.by_name("CopyData").tag)
-PASSWORD = ord(catalogue.by_name("PasswordMessage").tag)
+
+_RUN, _TOLD = ("execute", "query"), ("describe", "query")
+ANSWERS = {
+    _tag(name): kinds
+    for names, kinds in (
+        (("ParseComplete",), ("parse",)),
+        (("BindComplete",), ("bind",)),
+        (("CloseComplete",), ("close",)),
+        (("RowDescription", "NoData", "ParameterDescription"), _TOLD),
+        (("DataRow", "CommandComplete", "EmptyQueryResponse", "PortalSuspended"), _RUN),
+        (("CopyInResponse", "CopyOutResponse", "CopyBothResponse"), _RUN),
+        (("FunctionCallResponse",), ("function",)),
+        (("ReadyForQuery",), ("query", "sync", "function")),
+    )
+    for name in names
+}
+"""Type bytes of messages that a server only sends when it was asked something, and by what requests."""
+
+AUTHENTICATION, PASSWORD = _tag("AuthenticationOk"), _tag("PasswordMessage")
+COMPLETE = _tag("CommandComplete")
+QUERY, TERMINATE = _tag("Query"), _tag("Terminate")
+COPYING = (_tag("CopyData"), _tag("CopyDone"), _tag("CopyFail"))
+
+ASKING = frozenset(
+    f"Authentication{name}"
+    for name in ("KerberosV5", "CleartextPassword", "MD5Password", "GSS", "GSSContinue", "SSPI", "SASL",
+                 "SASLContinue")
+)  # fmt: skip
+"""Authentication requests that the client answers."""
 
 _SILENT = frozenset(
     ("DataRow", "ReadyForQuery", "CommandComplete", "ParseComplete", "BindComplete", "CloseComplete",
