@@ -463,8 +463,13 @@ async def test_a_message_is_built_from_values():
         assert screen.given.text == "41" + "0000031f" + "00000320"
 
 
-@pytest.mark.parametrize("text", ["", "(", "Begin(", "Begin(1)", "Begin(**{})", "Begin(xid=f())",
-                                  "Begin(xid=" + "[" * 500, "Begin(xid=1", "Begin(xid=__import__('os'))"])  # fmt: skip
+UNREADABLE = (
+    "", "(", "Begin(", "Begin(1)", "Begin(**{})", "Begin(xid=f())", "Begin(xid=" + "[" * 500,
+    "Begin(xid=1", "Begin(xid=__import__('os'))",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
 def test_what_cannot_be_read_as_values_is_refused(text):
     if text == "Begin(":
         with pytest.raises(UsageProblem, match="character"):
