@@ -150,9 +150,12 @@ class Server:
         if self.root:
             probe = self._as_user(["test", "-x", str(native / "bin" / "postgres")])
             if subprocess.run(probe, check=False, capture_output=True).returncode:
-                copy = self.folder / "native"
+                programs = self.folder / "programs"
+                copy = programs / native.parent.name / native.name
                 shutil.copytree(native, copy, symlinks=True)
-                _run(["chown", "-R", f"{SERVER_UID}:{SERVER_UID}", str(copy)])
+                for libraries in native.parent.parent.glob("*.libs"):  # beside them in a wheel
+                    shutil.copytree(libraries, programs / libraries.name, symlinks=True)
+                _run(["chown", "-R", f"{SERVER_UID}:{SERVER_UID}", str(programs)])
                 return copy
         return native
 
