@@ -204,7 +204,7 @@ class Indexer:
 
     def _read(self) -> int:
         """Bytes of the files read so far, by the last frame's place."""
-        return self.files.bytes_read if hasattr(self.files, "bytes_read") else 0
+        return self.files.bytes_read
 
     def _info(self, number: int) -> ConnectionInfo:
         connection, framer = self.streams.connections[number], self.framers[number]

@@ -100,6 +100,7 @@ class Capture:
         Keys(self.options.keylog)  # a key log that cannot be used is told before anything is read
         self.index = index
         self._last: tuple[int, MessageView] | None = None
+        self.undecided = 0  # values that a filter's pattern took too long for
 
     def __enter__(self) -> Capture:
         return self
@@ -189,8 +190,9 @@ class Capture:
 
     def message(self, number: int) -> MessageView:
         """Message `number`, from 1, whole. Raises IndexError outside."""
-        if self._last is not None and self._last[0] == number:
-            return self._last[1]
+        last = self._last  # read once: another thread may open messages too
+        if last is not None and last[0] == number:
+            return last[1]
         row = self.row(number)
         extents = self.extents(row)
         data = self._data(row, extents)

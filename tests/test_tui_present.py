@@ -60,7 +60,7 @@ def test_columns_fill_the_width_and_keep_what_is_worth_most(width, count):
     assert {"number", "summary"} <= set(names)
     assert names == [c.name for c in present.COLUMNS if c.name in names]
     assert placed[0].width >= len(str(count))
-    total = 1 + sum(p.width + 1 for p in placed)
+    total = present.SIGNS + sum(p.width + 1 for p in placed)
     assert total == width or len(placed) == 2
 
 

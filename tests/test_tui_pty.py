@@ -104,7 +104,7 @@ def test_hostile_text_never_reaches_the_terminal_and_the_program_quits_cleanly(t
     for _ in range(3):
         tty.send(b"\x1b[F\x1b[5~n")  # end, page up, next message
     tty.send(b"?")
-    assert tty.until(b"Message list")
+    assert tty.until(b"Everywhere")
     tty.send(b"\x1b")
     time.sleep(0.3)  # an Escape alone is only one after a while
     tty.send(b"q")

@@ -2,37 +2,94 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tui.marks import Marks
     from tui.model import Source
+    from tui.settings import Settings
 
 __all__ = ["run", "show"]
 
+SWITCH = 0.001
+"""Seconds after which a thread lets another one run: searches must not make keys wait."""
 
-def run(paths: Sequence[str], options: Any) -> int:
+
+def run(
+    paths: Sequence[str], options: Any, *, follow: bool = False, expression: str = "",
+    number: int = 0, title: str = "", marks: bool = True,
+) -> int:  # fmt: skip
     """Open captures and show them until the user quits; gives the exit code.
 
-    options: as `dissector.view.open_capture` takes them. What cannot be opened raises its
-    `UserError` before anything is drawn.
+    The index is made by another process while the interface runs. options: as
+    `dissector.view.open_capture` takes them. follow: the capture is still written. expression: a
+    filter to begin with; number: the message to begin at. What cannot be opened, and a filter that is
+    wrong, raises its `UserError` or `UsageProblem` before anything is drawn.
     """
-    from dissector.view import open_capture
-    from tui.source import CaptureSource
+    from dissector.capture.sources import STDIN
+    from dissector.fed import FedCapture
 
-    title = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
-    with open_capture(paths, options) as capture:
-        capture.read()
-        return show(CaptureSource(capture), title)
+    if expression:
+        from dissector.query import compile
+
+        compile(expression)
+    capture = FedCapture(paths, options, follow=follow)
+    with capture:  # textual is imported while the other process already reads
+        from tui.marks import Marks
+        from tui.settings import Settings
+        from tui.source import CaptureSource
+
+        if STDIN in paths:
+            title = title or "standard input"
+            _take_terminal()
+        title = title or (paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more")
+        kept = Marks("" if STDIN in paths or not marks else paths[0])
+        settings = Settings.load()
+        code = show(CaptureSource(capture), title, settings, kept, expression, number)
+        if capture.failed and not capture.count:
+            from dissector.errors import CaptureError
+
+            raise CaptureError(capture.failed)
+        return code
 
 
-def show(source: Source, title: str = "") -> int:
+def _take_terminal() -> None:
+    """Let the keyboard be standard input: the pipe that was there is being read by a thread."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError as error:
+        from dissector.errors import CaptureError
+
+        raise CaptureError(
+            "standard input: there is no terminal for the keyboard; try: pgdissect list -"
+        ) from error
+    os.dup2(terminal, 0)
+    os.close(terminal)
+
+
+def show(
+    source: Source,
+    title: str = "",
+    settings: Settings | None = None,
+    marks: Marks | None = None,
+    expression: str = "",
+    number: int = 0,
+) -> int:
     """Show anything of the shape of `tui.model.Source` until the user quits; gives the exit code.
 
     title: what was opened, for people; it may hold anything, it is shown escaped.
     """
     from tui.app import DissectApp
 
-    app = DissectApp(source, title)
+    sys.setswitchinterval(SWITCH)
+    app = DissectApp(source, title, settings, marks)
+    app.begin_with(expression, number)
     app.run()
+    if settings is not None:
+        settings.save()
+        if settings.problem:
+            print(f"pgdissect: {settings.problem}", file=sys.stderr)
     return app.return_code or 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, ClassVar
 
 from textual.app import App, SystemCommand
 from textual.filter import LineFilter
@@ -11,14 +12,16 @@ from textual.screen import Screen
 from tui.actions import ACTIONS, bindings
 from tui.dialogs import help_dialog
 from tui.main_screen import MainScreen
+from tui.marks import Marks
 from tui.model import Source
 from tui.safety import NoControls
+from tui.settings import Settings
 
 
 class DissectApp(App[None]):
     """The program on one source. title: what was opened, for people."""
 
-    CSS_PATH = "tui.tcss"
+    CSS_PATH: ClassVar[Any] = "tui.tcss"
     BINDINGS = bindings("everywhere")
     TITLE = "pgdissect"
     ENABLE_COMMAND_PALETTE = True
@@ -26,13 +29,39 @@ class DissectApp(App[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (116, "-wide"), (220, "-ultra")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-high")]  # noqa: RUF012
 
-    def __init__(self, source: Source, title: str = "") -> None:
+    def __init__(
+        self,
+        source: Source,
+        title: str = "",
+        settings: Settings | None = None,
+        marks: Marks | None = None,
+    ) -> None:
         super().__init__()
         self._source = source
         self._opened_title = title
+        self.settings = settings or Settings()
+        self.marks = marks or Marks()
+        self._begin = ("", 0)
+        if self.settings.theme in self.available_themes:
+            self.theme = self.settings.theme
 
     def get_default_screen(self) -> Screen[None]:
-        return MainScreen(self._source, self._opened_title)
+        return MainScreen(self._source, self._opened_title, self.settings, self.marks)
+
+    def begin_with(self, expression: str, number: int) -> None:
+        """What to show first: messages that pass a filter, and one of them."""
+        self._begin = (expression, number)
+
+    def on_ready(self) -> None:
+        screen = self.screen
+        if any(self._begin) and isinstance(screen, MainScreen):
+            screen.begin_with(*self._begin)
+
+    def on_mount(self) -> None:
+        self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
+
+    def _keep_theme(self, name: str) -> None:
+        self.settings.theme = name
 
     def get_line_filters(self) -> list[LineFilter]:
         return [*super().get_line_filters(), NoControls()]
@@ -63,4 +92,4 @@ class DissectApp(App[None]):
         self.push_screen(name)
 
     def action_help(self) -> None:
-        self.push_screen(help_dialog())
+        self.push_screen(help_dialog(type(self.screen).__name__))

@@ -8,7 +8,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from tui.actions import ACTIONS, PLACES, bindings, key_names
+from tui.actions import ACTIONS, HELP, PLACES, bindings, key_names
 
 
 class Dialog(ModalScreen[None]):
@@ -31,10 +31,13 @@ class Dialog(ModalScreen[None]):
         self.dismiss(result)
 
 
-def help_dialog() -> Dialog:
-    """The help screen, made from the table of actions."""
+def help_dialog(screen: str = "") -> Dialog:
+    """The help of a screen (the name of its class; "" for all), made from the table of actions."""
     lines: list[Content] = []
+    wanted = HELP.get(screen, tuple(PLACES))
     for where, heading in PLACES.items():
+        if where not in (*wanted, "everywhere", "dialog"):
+            continue
         if lines:
             lines.append(Content(""))
         lines.append(Content.styled(heading, "bold"))
@@ -48,9 +51,10 @@ def help_dialog() -> Dialog:
         Content.styled("Mouse", "bold"),
         Content("  A click selects a message, a field or a byte; the wheel scrolls."),
         Content("  A click on ▶ or ▼ opens or closes a field, as a double click does."),
+        Content("  A click on a column's name sorts by it; the edges of panes can be dragged."),
         Content(""),
         Content.styled("Signs before a message or a value", "bold"),
-        Content("  !  error      ?  warning      i  note"),
+        Content("  !  error      ?  warning      i  note      ◆  marked"),
     ]
     return Dialog("Help", Content("\n").join(lines))
 

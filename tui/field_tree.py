@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from textual import events
@@ -10,6 +11,7 @@ from textual.message import Message
 from dissector.node import Node
 from tui import present_fields as present
 from tui.actions import bindings
+from tui.below import BelowNode
 from tui.lines import LineView, Piece
 from tui.model import Path, keyed_children, worst_below
 from tui.opened import Opened
@@ -20,6 +22,9 @@ WIDE = 200
 
 
 Key = tuple[str, int]
+
+FRAME = "~frame"
+"""The name in the first key of a path that is in a frame; no field is called so."""
 
 
 class Branch:
@@ -68,6 +73,12 @@ class FieldTree(LineView):
         node: Node
         parents: list[Node]
 
+    @dataclass
+    class FrameWanted(Message):
+        """The user opened a frame whose layers were not read yet."""
+
+        frame: BelowNode
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._view: Opened | None = None
@@ -78,6 +89,8 @@ class FieldTree(LineView):
         self._silent = False
         self._hide_absent = False
         self._worst: dict[int, int] = {}
+        self._below: list[BelowNode] = []
+        self._top = 0
 
     @property
     def line_count(self) -> int:
@@ -104,9 +117,13 @@ class FieldTree(LineView):
         """The path of the node under the cursor."""
         return self._path(self.cursor) if self._lines else ()
 
-    def show_message(self, view: Opened | None) -> None:
-        """Show another message (None: nothing), with the tree in the state it is in."""
+    def show_message(self, view: Opened | None, below: Sequence[BelowNode] = ()) -> None:
+        """Show another message (None: nothing), with the tree in the state it is in.
+
+        below: the frames that its bytes were in.
+        """
         self._view = view
+        self._below = list(below)
         self._worst = worst_below(view.tree) if view is not None and view.found else {}
         self._rebuild()
         self._announce()
@@ -116,7 +133,10 @@ class FieldTree(LineView):
         if self._view is None:
             return
         node, branch = self._view.tree, self._branch
-        for key in path:
+        if path and path[0][0] == FRAME:
+            node = next((n for k, n in self._frames() if k == path[0]), node)
+            branch = branch.below.setdefault(path[0], Branch())
+        for key in path[1:] if isinstance(node, BelowNode) else path:
             if not self._opens(node, branch):
                 branch.opened = True
             branch = branch.below.setdefault(key, Branch())
@@ -131,12 +151,16 @@ class FieldTree(LineView):
         while self._lines[index].parent >= 0:
             keys.append(self._lines[index].key)
             index = self._lines[index].parent
+        if self._lines[index].key[0] == FRAME:
+            keys.append(self._lines[index].key)
         return tuple(keys[::-1])
 
     def _opens(self, node: Node, branch: Branch | None) -> bool:
         """True when the parts of `node` are to be seen."""
         if not node.children:
             return False
+        if isinstance(node, BelowNode):
+            return branch is not None and branch.opened is True
         if branch is not None and branch.opened is not None:
             return branch.opened
         if self._open_all is not None:
@@ -150,6 +174,8 @@ class FieldTree(LineView):
         stack: list[tuple[Node, Key, int, int, Branch | None]] = []
         if self._view is not None:
             stack.append((self._view.tree, ("", 0), 0, -1, self._branch))
+            frames = [(n, k, 0, -1, self._branch.below.get(k)) for k, n in self._frames()]
+            stack += frames[::-1]
         while stack:
             node, key, depth, parent, branch = stack.pop()
             opened = self._opens(node, branch)
@@ -163,6 +189,10 @@ class FieldTree(LineView):
                 ]
                 inside.reverse()
                 stack += inside
+            if parent < 0:
+                self._top = len(lines)  # in the end that of the message: it comes last
+                if opened and isinstance(node, BelowNode) and not node.read:
+                    self.post_message(self.FrameWanted(node))
             lines.append(Line(node, key, depth, parent, opened))
         self._lines = lines
         self.resize_lines()
@@ -174,14 +204,20 @@ class FieldTree(LineView):
         Without one, and where the way to it leaves this message, to the message that is carried in
         there: what people look for is inside.
         """
-        best, depth = 0, 0
+        best, depth = self._top, 0
         wanted = self._wanted or ()
+        under = 1
+        if wanted and wanted[0][0] == FRAME:
+            under = 0
+            for index, line in enumerate(self._lines[: self._top]):
+                if line.parent < 0 and line.key == wanted[0]:
+                    best, depth = index, 1
         for index, line in enumerate(self._lines):
             if depth == len(wanted):
                 break
-            if line.parent == best and line.depth == depth + 1 and line.key == wanted[depth]:
+            if line.parent == best and line.depth == depth + under and line.key == wanted[depth]:
                 best, depth = index, depth + 1
-        if self._wanted is not None and depth == len(wanted):
+        if (self._wanted is not None and depth == len(wanted)) or (depth and not under):
             top = None
         else:
             best = top = self._innermost(best)
@@ -192,6 +228,15 @@ class FieldTree(LineView):
             self.scroll_to_line(best)
         else:
             self.scroll_to(y=top, animate=False, force=True)
+
+    def _frames(self) -> list[tuple[Key, BelowNode]]:
+        return [((FRAME, i), frame) for i, frame in enumerate(self._below)]
+
+    def frame_read(self, frame: BelowNode) -> None:
+        """A frame that was wanted has its layers now."""
+        if any(each is frame for each in self._below):
+            self._rebuild()
+            self._announce()
 
     def _innermost(self, index: int) -> int:
         """The line of the last message carried in what stands at line `index`, or that line."""

@@ -40,6 +40,9 @@ class HexView(LineView):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._data = b""
+        self._message = b""
+        self.below: bytes | None = None
+        self._found: tuple[int, int] | None = None
         self.at = 0
         self._field = (0, 0)
         self._around: list[tuple[int, int]] = []
@@ -56,10 +59,30 @@ class HexView(LineView):
 
     def show_message(self, view: Opened | None) -> None:
         """Show the bytes of another message."""
-        self._data = b"" if view is None else view.data
+        self._data = self._message = b"" if view is None else view.data
+        self.below, self._found = None, None
         self._field, self._around = (0, 0), []
         self.at = min(self.at, max(0, len(self._data) - 1))
         self._reshape()
+
+    def show_below(self, frame: bytes | None) -> None:
+        """Show the bytes of a whole frame; None: those of the message again."""
+        if frame is self.below:
+            return
+        self.below = frame
+        self._data = self._message if frame is None else frame
+        self.border_title = "Bytes" if frame is None else "Bytes of the frame"
+        self._field, self._around, self._found = (0, 0), [], None
+        self.at = min(self.at, max(0, len(self._data) - 1))
+        self._reshape()
+
+    def show_found(self, span: tuple[int, int]) -> None:
+        """Mark what was found, and go to it."""
+        self._found = span
+        self.at = span[0]
+        self.cursor = self.at // self._shape.per_row
+        self.scroll_to_line(self.cursor)
+        self.refresh()
 
     def mark(self, node: Node, parents: Sequence[Node], at: int | None = None) -> None:
         """Mark the bytes of `node`, fainter those of the innermost of its parents that is no layer.
@@ -105,6 +128,8 @@ class HexView(LineView):
     def _marks(self) -> list[tuple[int, int, str]]:
         marks = [(start, end, "hex--around") for start, end in self._around]
         marks.append((*self._field, "hex--field"))
+        if self._found is not None:
+            marks.append((*self._found, "hex--found"))
         if self.has_focus:
             marks.append((self.at, self.at + 1, "hex--at"))
         return marks
@@ -114,6 +139,7 @@ class HexView(LineView):
     def _go(self, offset: int) -> None:
         if self._data:
             self.at = max(0, min(offset, len(self._data) - 1))
+            self._found = None
             self.cursor = self.at // self._shape.per_row
             self.post_message(self.Picked(self.at))
 

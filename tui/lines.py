@@ -6,9 +6,13 @@ cost what the visible ones cost.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual.geometry import Size
+from textual.message import Message
 from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
@@ -27,11 +31,21 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     HEADER_LINES = 0
     """Lines at the top that do not scroll."""
 
+    @dataclass
+    class Dragged(Message):
+        """The user drags an edge of `view` ("top" or "left") to this place of the screen."""
+
+        view: LineView
+        edge: str
+        x: int
+        y: int
+
     cursor: reactive[int] = reactive(0, repaint=False)
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._look: dict[str, Style] = {}
+        self._edge = ""
 
     # What a subclass gives.
 
@@ -60,8 +74,11 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     # Drawing.
 
-    def resize_lines(self) -> None:
-        """To be called when the number of lines or their width has changed."""
+    def resize_lines(self, draw: bool = True) -> None:
+        """To be called when the number of lines or their width has changed.
+
+        draw: whether lines that are seen may look different.
+        """
         wide = self.content_width() or self.scrollable_content_region.width
         size = Size(wide, self.line_count + self.HEADER_LINES)
         if size != self.virtual_size:
@@ -69,7 +86,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
             # the cursor passes. Only this view's scrollbar has to know.
             self.set_reactive(LineView.virtual_size, size)
             self._scroll_update(size)
-        self.refresh()
+        if draw:
+            self.refresh()
 
     def on_resize(self) -> None:
         self.resize_lines()
@@ -111,6 +129,27 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         left = self.scroll_offset.x
         strip = Strip(segments)
         return strip.crop_extend(left, left + width, base).simplify()
+
+    # Dragging an edge.
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.y == 0 and self.styles.border_top[0]:
+            self._edge = "top"
+        elif event.x == 0 and self.styles.padding.left:
+            self._edge = "left"
+        if self._edge:
+            self.capture_mouse()
+            event.stop()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._edge:
+            place = event.screen_offset
+            self.post_message(self.Dragged(self, self._edge, place.x, place.y))
+
+    def on_mouse_up(self) -> None:
+        if self._edge:
+            self._edge = ""
+            self.release_mouse()
 
     # Moving.
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Static
 
@@ -20,51 +16,75 @@ from tui.actions import bindings
 from tui.details import Details
 from tui.dialogs import message_dialog
 from tui.field_tree import FieldTree
+from tui.filter_bar import Completions, FilterBar
+from tui.find_bar import FindBar
 from tui.hex_view import HexView
+from tui.lines import LineView
+from tui.main_below import Below
+from tui.marks import Marks
 from tui.message_list import MessageList
 from tui.model import Source, chain_at, path_to
+from tui.narrowing import Narrowing
 from tui.opened import Opened
+from tui.settings import Settings
 
 PANES = ("list", "tree", "hex", "details")
 """The panes a user can be in, in the order of Tab."""
 
 TITLES = ("Messages", "Fields", "Bytes", "Field")
 
+TICK = 0.05
+"""Seconds between looks at what threads and the index have brought."""
 
-class MainScreen(Screen[None]):
+
+class MainScreen(Below):
     """All panes over one source.
 
     Who selects: the list picks a message; tree or bytes pick a field of it; `_select` shows the
-    field in the other one and in the details.
+    field in the other one and in the details. What the list shows is `narrowing`'s to say.
     """
 
     BINDINGS = bindings("main")
 
-    def __init__(self, source: Source, title: str) -> None:
+    def __init__(
+        self,
+        source: Source,
+        title: str,
+        settings: Settings | None = None,
+        marks: Marks | None = None,
+    ) -> None:
         super().__init__()
         self._source = source
         self._about = title
+        self.settings = settings or Settings()
+        self.marks = marks or Marks()
         self._view: Opened | None = None
-        self._list_lines = 0
-        self._showing = ""
-        self._led_by: Screen[Any] | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(Content(""), id="status")
+        yield FilterBar(id="filter")
         yield MessageList(self._source, id="list")
         with Horizontal(id="parts"):
             yield FieldTree(id="tree")
             yield HexView(id="hex")
         yield Details(id="details")
+        yield FindBar(id="find")
+        yield Static(Content(""), id="progress")
         yield Footer(show_command_palette=False)
+        yield Completions(id="completions")
 
     def on_mount(self) -> None:
         for name, title in zip(PANES, TITLES, strict=True):
             self.query_one(f"#{name}", Widget).border_title = title
+        self.messages.marked = self.marks
+        self.narrowing = Narrowing(self.messages, self._source, self._say_status)
+        self._restore_layout()
         self.messages.focus()
+        self._prepare_search()
         if not self._source.count:
             self._say_status()
-            self.details.show_text("", "No message of PostgreSQL is in this capture.")
+            self._say_empty()
+        self.set_interval(TICK, self.tick)
 
     @property
     def messages(self) -> MessageList:
@@ -86,6 +106,7 @@ class MainScreen(Screen[None]):
 
     @on(MessageList.Picked)
     def _message_picked(self, event: MessageList.Picked) -> None:
+        self.narrowing.user_moved(event.number)
         self.show_message(event.number)
 
     @on(MessageList.Opened)
@@ -97,90 +118,20 @@ class MainScreen(Screen[None]):
         if self._view is not None and self._view.row.number == number:
             return
         try:
-            self._view = Opened(self._source.message(number), self._source.show_secrets)
+            view = self._source.message(number)
+            self._view = Opened(view, self._source.show_secrets)
         except Exception as error:  # whatever it is: the user must not lose the place and the rest
             self._view = None
             self._cannot_open(number, error)
         self.octets.show_message(self._view)
-        self.fields.show_message(self._view)
+        self.fields.show_message(self._view, self._below_of(number))
         self._say_status()
 
-    def lead_to(
-        self,
-        number: int = 0,
-        *,
-        expression: str = "",
-        numbers: Sequence[int] | None = None,
-        label: str = "",
-        back: Screen[Any] | None = None,
-    ) -> None:
-        """Show what another screen leads to: messages by a filter or by number, one of them first.
-
-        label: what `numbers` are, for people. back: the screen that `action_way_back` returns to.
-        """
-        if expression:
-            numbers = self._matching(expression)
-        if numbers is not None:
-            self._showing = label or expression
-            self.messages.show_numbers(numbers)
-        if number:
-            self.messages.go_to(number)
-        self._led_by = back
-        self.messages.focus()
-        self._say_status()
-
-    def _matching(self, expression: str) -> Sequence[int]:
-        from dissector.query import matching
-
-        return list(matching(getattr(self._source, "capture"), expression))  # noqa: B009
-
-    def action_define(self) -> None:
-        """The definition of the selected field in the reference."""
-        from tui.screens.reference import ReferenceScreen, definition_of
-
-        chosen = self.fields.chain
-        found = definition_of(chosen[-1], chosen[:-1]) if chosen else None
-        if found is None:
-            self.notify("Nothing defines these bytes.", markup=False, timeout=3)
-            return
-        self.app.action_open_screen("reference")  # type: ignore[attr-defined]
-        screen = self.app.screen
-        assert isinstance(screen, ReferenceScreen)
-        screen.open_at(*found)
-
-    def action_copy(self) -> None:
-        """A menu of what can be copied from here."""
-        from tui.copying import copy_dialog
-
-        chain = self.fields.chain
-        if self._view is not None and chain:
-            self.app.push_screen(
-                copy_dialog(self._view.view, chain[-1], self._source.show_secrets)
-            )
-
-    def action_export(self) -> None:
-        """Write the messages that the list shows to a file."""
-        from tui.exporting import start
-
-        capture = getattr(self._source, "capture", None)
-        if capture is None or not self.messages.line_count:
-            self.notify("There is nothing to write.", markup=False, timeout=3)
-            return
-        numbers = self.messages.numbers
-        what = f"{len(numbers):,} messages"
-        if self._showing:
-            what += f" ({visible(self._showing, 40)})"
-        start(self, capture, numbers, what, self._about)
-
-    def action_way_back(self) -> None:
-        """All messages again, then the screen that led here."""
-        if self._showing:
-            self._showing = ""
-            self.messages.show_numbers(None)
-            self._say_status()
-        if self._led_by is not None:
-            back, self._led_by = self._led_by, None
-            self.app.push_screen(back)
+    def show_nothing(self) -> None:
+        """No message is shown: the list is empty."""
+        self._view = None
+        self.octets.show_message(None)
+        self.fields.show_message(None)
 
     def _cannot_open(self, number: int, error: Exception) -> None:
         text = visible(str(error) or type(error).__name__, 300)
@@ -191,12 +142,20 @@ class MainScreen(Screen[None]):
         )
 
     def _say_status(self) -> None:
-        row = self._view.row if self._view is not None else None
+        row = self._view.row if self._view is not None and self.messages.line_count else None
         number = row.number if row is not None else 0
         text = present.status(self._about, number, self._source.count, row)
-        if self._showing:
-            text += f"  ·  only {visible(self._showing, 60)} (Backspace: all)"
+        if row is not None and number in self.marks:
+            note = self.marks.notes[number]
+            text += f"  ·  {present.MARK} {visible(note, 40)}" if note else f"  ·  {present.MARK}"
+        selection = self.narrowing.now
+        if selection.chosen is not None:
+            shown = f"{self.messages.line_count:,} shown"
+            if selection.filter is None:
+                shown += f": {visible(selection.label, 50)}"
+            text += f"  ·  {shown}"
         self.query_one("#status", Static).update(Content(text), layout=False)
+        self._say_search()
 
     # A field.
 
@@ -210,7 +169,7 @@ class MainScreen(Screen[None]):
 
     @on(HexView.Leapt)
     def _field_leapt(self, event: HexView.Leapt) -> None:
-        if self._view is None:
+        if self._view is None or self.octets.below is not None:
             return
         node = chain_at(self._view.tree, path_to(self._view.tree, event.offset))[-1]
         goal = node.end if event.step > 0 else node.start - 1
@@ -223,6 +182,9 @@ class MainScreen(Screen[None]):
     def _select_byte(self, offset: int) -> None:
         if self._view is None:
             return
+        if self.octets.below is not None:
+            self._select_below(offset)
+            return
         path = path_to(self._view.tree, offset)
         chain = chain_at(self._view.tree, path)
         self.fields.select_path(path)
@@ -231,6 +193,9 @@ class MainScreen(Screen[None]):
     def _select(self, node: Node, parents: list[Node], at: int | None = None) -> None:
         if self._view is None:
             return
+        if self._select_frame(node, parents, at):
+            return
+        self.octets.show_below(None)
         self.octets.mark(node, parents, at)
         self.details.show_field(self._view, node, parents)
 
@@ -263,15 +228,49 @@ class MainScreen(Screen[None]):
             self.maximize(self.focused)
 
     def action_resize(self, step: int) -> None:
-        lines = self._list_lines or self.messages.outer_size.height
-        self._list_lines = max(4, min(lines + step, self.size.height - 14))
-        self.messages.styles.height = self._list_lines
+        self._set_list_lines(self.messages.outer_size.height + step)
 
     def action_widen(self, step: int) -> None:
-        width = self.octets.outer_size.width + step
-        self.octets.styles.width = max(20, min(width, self.size.width - 20))
+        self._set_hex_width(self.octets.outer_size.width + step)
+
+    @on(LineView.Dragged)
+    def _edge_dragged(self, event: LineView.Dragged) -> None:
+        """The user drags an edge between panes: above the fields, above the details, beside bytes."""
+        if event.edge == "left":
+            self._set_hex_width(self.octets.region.right - event.x)
+        elif event.view is self.details:
+            self._set_details_lines(self.details.region.bottom - event.y)
+        elif event.view is not self.messages:
+            self._set_list_lines(event.y - self.messages.region.y)
+
+    def _set_list_lines(self, lines: int) -> None:
+        room = self.size.height - self.details.outer_size.height - 8
+        self.settings.list_lines = max(4, min(lines, max(4, room)))
+        self.messages.styles.height = self.settings.list_lines
+
+    def _set_hex_width(self, width: int) -> None:
+        self.settings.hex_width = max(20, min(width, self.size.width - 20))
+        self.octets.styles.width = self.settings.hex_width
         self.octets.styles.min_width = 0
+
+    def _set_details_lines(self, lines: int) -> None:
+        room = self.size.height - self.messages.outer_size.height - 8
+        self.settings.details_lines = max(3, min(lines, max(3, room)))
+        self.details.styles.height = self.settings.details_lines
+
+    def _restore_layout(self) -> None:
+        kept, width, height = self.settings, self.app.size.width, self.app.size.height
+        if 4 <= kept.list_lines <= height - 14:
+            self.messages.styles.height = kept.list_lines
+        if 20 <= kept.hex_width <= width - 20:
+            self.octets.styles.width = kept.hex_width
+            self.octets.styles.min_width = 0
+        if 3 <= kept.details_lines <= height - 18:
+            self.details.styles.height = kept.details_lines
+        if kept.time in present.Clock.MODES:
+            self.messages.clock.mode = kept.time
 
     def action_time_mode(self) -> None:
         mode = self.messages.next_time_mode()
+        self.settings.time = mode
         self.notify(f"Time {mode}", markup=False, timeout=2)

@@ -107,6 +107,9 @@ class MessageList(LineView):
         """To be called when the source has grown or changed."""
         if self.clock.first is None and self.source.count:
             self.clock.first = self.source.row(1).time
+            self.resize_lines()
+            self.cursor_moved()
+            return
         self.resize_lines()
 
     # Which messages.
@@ -143,9 +146,27 @@ class MessageList(LineView):
         top = self.cursor - self.page_lines // 3
         self.scroll_to(y=max(0, top), animate=False, force=True)
 
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The numbers of all messages that are shown, ascending."""
+        if self.chosen is None:
+            return range(1, self.source.count + 1)
+        return np.sort(self.chosen.values).tolist()
+
+    def rows_added(self) -> None:
+        """To be called when the source has grown at its end: draws only what is seen of it."""
+        full = self.scroll_offset.y + self.page_lines < self.virtual_size.height - 1
+        if self.clock.first is None or not full or self._stale():
+            self.refresh_rows()
+        else:
+            self.resize_lines(draw=False)
+
+    def _stale(self) -> bool:
+        return self._placed_for[1:2] != (len(str(self.source.count)),)
+
     # Sorting.
 
-    def sort_order(self, column: str, down: bool) -> Numbers | None:
+    def make_order(self, column: str, down: bool) -> Numbers | None:
         """The order for `set_order`; takes long for millions of lines, may run in a thread."""
         numbers = None if self.chosen is None else self.chosen.values.copy()
         return order_of(self.source, column, down, numbers)
@@ -194,9 +215,7 @@ class MessageList(LineView):
         state = (width, len(str(self.source.count)), self.clock.mode, self.sorted)
         if state != self._placed_for:
             self._placed_for = state
-            self._columns = present.place_columns(
-                width, self.source.count, self.clock, self.sorted
-            )
+            self._columns = present.place_columns(width, self.source.count, self.clock, self.sorted)
         return self._columns
 
     def header(self, width: int) -> list[Piece]:

@@ -8,6 +8,7 @@ from dissector.columns import ColumnValue, column_values
 from dissector.display import Context, display
 from dissector.node import Node, messages, walk
 from dissector.spec import Field, Message, Repeat
+from tui.below import BelowNode
 from tui.model import MessageView
 
 MASK = b"*"
@@ -31,6 +32,8 @@ class Opened:
 
     def text(self, node: Node, limit: int) -> str:
         """The value of `node` in one line, safe to show, `limit` characters of it; "" for none."""
+        if isinstance(node, BelowNode):
+            return node.text
         context = self._context(limit)
         column = self.column(node)
         if column is not None:

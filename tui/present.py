@@ -147,17 +147,27 @@ COLUMNS: tuple[Column, ...] = (
 """In the order of the screen. A summary takes all that is left."""
 
 
-def place_columns(width: int, count: int, clock: Clock) -> list[Placed]:
-    """The columns that fit into `width` cells, for numbers up to `count`."""
+SIGNS = 2
+"""Cells before the columns: the sign of the severity, and that of a mark."""
+
+MARK = "◆"
+
+
+def place_columns(
+    width: int, count: int, clock: Clock, by: tuple[str, bool] = ("", False)
+) -> list[Placed]:
+    """The columns that fit into `width` cells, for numbers up to `count`.
+
+    by: the column that the lines are sorted by, and whether downwards."""
     number = max(COLUMNS[0].width, len(str(count)))
     extra = 4 if clock.mode == "of day" else 0
     wants = {c.name: c.width for c in COLUMNS}
     wants["number"], wants["time"] = number, wants["time"] + extra
     chosen = list(COLUMNS)
-    # The sign of the severity takes one cell and a space; each column is followed by a space.
-    while len(chosen) > 2 and 1 + sum(wants[c.name] + 1 for c in chosen) > width:
+    # Each column is followed by a space. Where it is narrow, columns of little worth go.
+    while len(chosen) > 2 and SIGNS + sum(wants[c.name] + 1 for c in chosen) > width:
         chosen.remove(min(chosen, key=lambda c: c.worth))
-    spare = width - 1 - sum(wants[c.name] + 1 for c in chosen)
+    spare = width - SIGNS - sum(wants[c.name] + 1 for c in chosen)
     for name, most in (("relation", 28), ("message", 26)):
         if name in (c.name for c in chosen):
             more = max(0, min(spare // 3, most - wants[name]))
@@ -165,21 +175,42 @@ def place_columns(width: int, count: int, clock: Clock) -> list[Placed]:
             spare -= more
     wants["summary"] += max(0, spare)
     heading = {"time": {"since previous": "Delta", "of day": "Time (UTC)"}.get(clock.mode, "Time")}
-    return [Placed(c, wants[c.name], heading.get(c.name, c.heading)) for c in chosen]
+    sign = {by[0]: "▼" if by[1] else "▲"}
+    return [
+        Placed(c, wants[c.name], heading.get(c.name, c.heading) + sign.get(c.name, ""))
+        for c in chosen
+    ]
+
+
+def column_at(columns: list[Placed], x: int) -> str:
+    """The name of the column at cell `x` of a line; "severity" for that of the signs."""
+    if x < SIGNS:
+        return "severity"
+    at = SIGNS
+    for placed in columns:
+        at += placed.width + 1
+        if x < at:
+            return placed.column.name
+    return ""
 
 
 def headings(columns: list[Placed]) -> list[str]:
     """The header's texts, in the widths of the columns."""
-    return [" ", *(fit(p.heading, p.width, p.column.right) for p in columns)]
+    return [" " * SIGNS, *(fit(p.heading, p.width, p.column.right) + " " for p in columns)]
 
 
 def row_pieces(
-    row: ListRow, columns: list[Placed], clock: Clock, before: int | None
+    row: ListRow,
+    columns: list[Placed],
+    clock: Clock,
+    before: int | None,
+    marked: bool = False,
 ) -> list[tuple[str, str]]:
     """One line of the list."""
     kind = kind_style(row.path[-1] if row.path else "")
     names = {placed.column.name for placed in columns}
     pieces = [(SEVERITY_SIGNS[row.severity], severity_style(row.severity))]
+    pieces.append((MARK if marked else " ", "list--mark"))
     for placed in columns:
         name = placed.column.name
         text = clock.text(row.time, before) if name == "time" else placed.column.text(row)
@@ -188,6 +219,13 @@ def row_pieces(
         style = kind if name in ("message", "relation", "summary") else ""
         pieces.append((fit(text, placed.width, placed.column.right) + " ", style))
     return pieces
+
+
+def progress(what: str, done: int, total: int, words: str) -> str:
+    """A line with a bar: how far something is, of `total` parts."""
+    part = min(done, total) * 100 // total if total else 0
+    filled = part // 5
+    return f"{what} {'█' * filled}{'░' * (20 - filled)} {part:3d} %  ·  {words}"
 
 
 def status(title: str, number: int, count: int, row: Numbered | None) -> str:

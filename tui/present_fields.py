@@ -21,7 +21,7 @@ from tui.present import SEVERITY_NAMES, SEVERITY_SIGNS, fit, severity_style
 Pieces = list[tuple[str, str]]
 
 TREE_STYLES = ("tree--message", "tree--name", "tree--value", "tree--absent", "tree--quiet")
-HEX_STYLES = ("hex--offset", "hex--field", "hex--around", "hex--at")
+HEX_STYLES = ("hex--offset", "hex--field", "hex--around", "hex--at", "hex--found")
 DETAIL_STYLES = ("detail--label", "detail--path")
 
 VALUE_LIMIT = 3000

@@ -72,6 +72,7 @@ class CaptureFiles:
         self.batch_frames, self.batch_bytes = batch_frames, batch_bytes
         self.sources: list[Source] = []
         self.frames = 0
+        self.reached: dict[int, int] = {}
         self.comments: dict[int, list[str]] = {}
         _allow_files(len(paths))
         for number, path in enumerate(paths):
@@ -95,6 +96,11 @@ class CaptureFiles:
     def interfaces(self) -> list[Interface]:
         """The interfaces of all files; `Columns.interface` counts in this list."""
         return self.notes.interfaces
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the files that `batches` has gone through."""
+        return sum(self.reached.values())
 
     @property
     def findings(self) -> list[Finding]:
@@ -244,6 +250,8 @@ class _Stream:
             self.source.release(done, behind)  # one batch late: consumers look one batch ahead
             if len(columns.record):
                 done, behind = behind, int(columns.record[-1])
+                self.files.reached[self.source.number] = behind
+        self.files.reached[self.source.number] = self.source.size
         if self.source.cut is not None:
             self.files.findings.append(self.source.cut)
 

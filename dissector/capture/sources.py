@@ -107,7 +107,7 @@ class Source:
             if not self.size:
                 raise CaptureError(self._empty())
             self._map(file.fileno())
-            self.kind = self._kind()
+            self.kind = self._kind(bytes(self.view[:16]))
             if growing:
                 self._file = os.dup(file.fileno())
                 weakref.finalize(self, os.close, self._file)
@@ -150,8 +150,8 @@ class Source:
             )
         return f"{self.label}: the file is empty; was the recording flushed (tcpdump -U) or copied?"
 
-    def _kind(self) -> str:
-        head = bytes(self.view[:16])
+    def _kind(self, head: bytes) -> str:
+        """The format that `head`, the first bytes, tell of. Raises CaptureError for no capture."""
         for magic, kind in MAGICS.items():
             if head[:4] == magic[: len(head)]:
                 return kind
@@ -174,6 +174,8 @@ class Source:
         blocks = _blocks(file, head)
         try:
             for block in plain[1](blocks) if plain else blocks:
+                if not total:
+                    self._kind(block[:16])  # before what has no end fills the disk
                 out.write(block)
                 total += len(block)
                 if total > limit:
@@ -202,13 +204,19 @@ def is_plain_file(name: str) -> bool:
         return _seekable(file) and _unpacker(_head(file)) is None
 
 
-def plain_blocks(name: str) -> Iterator[bytes]:
+def open_input() -> IO[bytes]:
+    """Standard input, as a file of its own. Raises CaptureError where it is a terminal."""
+    return _open(STDIN, "standard input")
+
+
+def plain_blocks(name: str, opened: IO[bytes] | None = None) -> Iterator[bytes]:
     """The bytes of a capture, unpacked where it is compressed, as they come. Raises CaptureError.
 
+    opened: read this in place of the file called `name`; it is closed at the end.
     Compressed data that ends early or is damaged ends with a CaptureError after what came out.
     """
     label = "standard input" if name == STDIN else visible(name)
-    with _errors(label), _open(name, label) as file:
+    with _errors(label), opened or _open(name, label) as file:
         head = _head(file)
         plain = _unpacker(head)
         source = _blocks(file, head)

@@ -1,0 +1,136 @@
+"""Find: text, patterns and bytes in the list, the tree and the bytes of a message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from dissector.text import visible
+from tui.jobs import NONE, Step
+from tui.model import Path, keyed_children
+from tui.opened import Opened
+
+MODES = {"list": ("text", "regex"), "tree": ("text", "regex"), "hex": ("text", "hex", "regex")}
+"""Pane -> ways to look for something in it."""
+
+WHERE = {"list": "in the messages", "tree": "in the fields", "hex": "in the bytes"}
+
+LIMIT = 4000
+"""Characters of a text that are looked through."""
+
+EVERY = 256
+"""Messages between two steps of a search in the list."""
+
+
+class UnusableError(Exception):
+    """What was typed cannot be looked for; the text says why."""
+
+
+class Wanted:
+    """What to look for. Text takes no account of case unless it has a capital letter.
+
+    mode: text, regex or hex. Raises UnusableError.
+    """
+
+    def __init__(self, text: str, mode: str) -> None:
+        import regex
+
+        self.text, self.mode = text, mode
+        self._bytes = b""
+        self._match: Any = None
+        self._raw: Any = None
+        flags = 0 if any(c.isupper() for c in text) else regex.IGNORECASE
+        if mode == "hex":
+            digits = re.sub(r"0x|[\s:,\\x-]", "", text, flags=re.IGNORECASE)
+            if not digits or len(digits) % 2 or not re.fullmatch(r"[0-9a-fA-F]+", digits):
+                raise UnusableError("write pairs of hex digits, for example: 00 0a ff")
+            self._bytes = bytes.fromhex(digits)
+            self._raw = regex.compile(regex.escape(self._bytes), regex.DOTALL)
+            return
+        pattern = text if mode == "regex" else regex.escape(text)
+        try:
+            self._match = regex.compile(pattern, flags)
+            encoded = text.encode("utf-8", "replace")
+            raw = encoded if mode == "regex" else regex.escape(encoded)
+            self._raw = regex.compile(raw, flags | regex.DOTALL)
+        except (regex.error, ValueError) as error:
+            raise UnusableError(f"this pattern cannot be used: {error}") from None
+
+    def within(self, text: str) -> bool:
+        """Whether it is in a text. A pattern that takes too long counts as not there."""
+        try:
+            return self._match.search(text[:LIMIT], timeout=0.05) is not None
+        except TimeoutError:
+            return False
+
+    def in_bytes(self, data: bytes, start: int, step: int) -> tuple[int, int] | None:
+        """Start and end of the next place after `start` (before it with step -1); wraps."""
+        try:
+            if step > 0:
+                found = self._raw.search(data, start + 1, timeout=1.0) or self._raw.search(
+                    data, 0, min(len(data), start + 1 + max(1, len(self._bytes) or LIMIT)),
+                    timeout=1.0,
+                )  # fmt: skip
+                return found.span() if found and found.end() > found.start() else None
+            last = None
+            spans = [m.span() for m in self._raw.finditer(data, timeout=1.0) if m.end() > m.start()]
+            for span in spans:
+                if span[0] < start:
+                    last = span
+            return last or (spans[-1] if spans else None)
+        except TimeoutError:
+            return None
+
+
+def next_field(opened: Opened, wanted: Wanted, now: Path, step: int) -> Path | None:
+    """The path of the next field (before with step -1) whose name or value has it; wraps."""
+    paths = list(_paths(opened.tree))
+    place = next((i for i, (path, _) in enumerate(paths) if path == now), 0)
+    count = len(paths)
+    for distance in range(1, count + 1):
+        path, node = paths[(place + step * distance) % count]
+        if wanted.within(node.name) or wanted.within(_value(opened, node)):
+            return path
+        column = opened.column(node)
+        if column is not None and node.index >= 0 and wanted.within(column.name):
+            return path
+    return None
+
+
+def _value(opened: Opened, node: Any) -> str:
+    return opened.text(node, LIMIT)
+
+
+def _paths(root: Any) -> Iterator[tuple[Path, Any]]:
+    stack: list[tuple[Path, Any]] = [((), root)]
+    while stack:
+        path, node = stack.pop()
+        yield path, node
+        inside = [((*path, key), child) for key, child in keyed_children(node)]
+        inside.reverse()
+        stack += inside
+
+
+def list_steps(list_view: Any, wanted: Wanted, now: int, step: int) -> Iterator[Step]:
+    """Looks through the lines of the list from line `now` on, around its ends, for one that has it.
+
+    Gives one Step with the number found, and steps without any before that.
+    """
+    count = list_view.line_count
+    for distance in range(1, count + 1):
+        line = (now + step * distance) % count
+        number = list_view.number_at(line)
+        row = list_view.source.row(number)
+        texts = (row.summary, visible(" ".join(row.path)), visible(row.relation or ""))
+        if any(wanted.within(text) for text in texts):
+            yield Step(np.array([number], np.int64), distance, count)
+            return
+        if distance % EVERY == 0:
+            yield Step(NONE, distance, count)
+    yield Step(NONE, count, count)
+
+
+__all__ = ["MODES", "WHERE", "UnusableError", "Wanted", "list_steps", "next_field"]
