@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 import servers
-from servers import Recording
 from recorder.conversation import record
 from recorder.servers import RecorderError, default_cache
 from recorder.talks import SCENARIOS
+from servers import Recording
 
 from dissector.display import lsn
 from dissector.view import Capture, MessageView
