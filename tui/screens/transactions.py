@@ -66,11 +66,7 @@ class TransactionList(Model):
         t = self._at(line)
         last = t.decided or t.end
         lsn = int(self._capture.index.rows.column("lsn")[last - 1]) if last else NO_LSN
-        state = t.state.text
-        if t.streamed:
-            state += ", streamed"
-        if t.subaborts:
-            state += f", {_many(len(t.subaborts), 'subtransaction')} rolled back"
+        state = _state(t)
         return [
             str(t.number),
             str(t.xid) if t.xid else "?",
@@ -100,7 +96,7 @@ class TransactionList(Model):
 
     def facts(self, line: int) -> list[Fact]:
         t = self._at(line)
-        title = f"transaction {t.xid or '?'} on connection {t.stream}: {t.state.text}"
+        title = f"transaction {t.xid or '?'} on connection {t.stream}: {_state(t)}"
         told = [Fact("", title, "detail--path")]
         took = seconds(t.last - t.first)
         told.append(Fact("time", f"{time_of_day(t.first)} UTC, sent within {took} s"))
@@ -138,6 +134,15 @@ class TransactionList(Model):
         t = self._at(line)
         where = f"transaction {t.xid or '?'} of stream {t.stream}"
         return Lead(_first(t), numbers=self._table.rows(line), label=where)
+
+
+def _state(t: Transaction) -> str:
+    state = t.state.text
+    if t.streamed:
+        state += ", streamed"
+    if t.subaborts:
+        state += f", {_many(len(t.subaborts), 'subtransaction')} rolled back"
+    return state
 
 
 def _many(count: int, what: str) -> str:
