@@ -101,6 +101,7 @@ class Capture:
         self.index = index
         self._last: tuple[int, MessageView] | None = None
         self.undecided = 0  # values that a filter's pattern took too long for
+        self.undecided = 0  # values that a filter's pattern took too long for
 
     def __enter__(self) -> Capture:
         return self
