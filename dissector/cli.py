@@ -6,14 +6,19 @@ Nothing here imports scapy or textual; each command imports what it needs when i
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 from .errors import UsageProblem, UserError
 from .session import Assumptions
+from .text import visible
 
 RELEASES = click.IntRange(10, 19)
 
@@ -25,6 +30,27 @@ class Verbs(click.Group):
         if args and args[0] not in self.commands and not args[0].startswith("--"):
             args = ["open", *args]
         return super().parse_args(ctx, args)
+
+    def make_context(self, *args: Any, **given: Any) -> click.Context:
+        with _closed_pipes():  # help is printed here
+            return super().make_context(*args, **given)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _closed_pipes():
+            return super().invoke(ctx)
+
+
+class _ClosedPipeError(Exception):
+    """Who reads the output has gone."""
+
+
+@contextlib.contextmanager
+def _closed_pipes() -> Iterator[None]:
+    """Click ends with 1 where a pipe is closed; here that is no failure."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise _ClosedPipeError from None
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
@@ -86,23 +112,52 @@ def _finish(capture: Any, strict: bool) -> None:
 
 @pgdissect.command("open")
 @_captures
-def open_(captures: tuple[str, ...], strict: bool, **given: Any) -> None:
+@click.option("--filter", "expression", metavar="EXPR", help="Begin with this filter.")
+@click.option("--number", type=click.IntRange(1), help="Begin at this message.")
+@click.option("--follow", is_flag=True, help="The capture is still written: show what comes.")
+def open_(captures: tuple[str, ...], expression: str | None, number: int | None, follow: bool,
+          strict: bool, **given: Any) -> None:  # fmt: skip
     """Open captures in the terminal user interface."""
     options = _options(given)
     from .view import open_capture
 
-    open_capture(
-        captures, options
-    ).close()  # what cannot be opened is told before the screen changes
+    if not _on_terminal(captures):
+        from .report import write_list
+
+        with open_capture(captures, options) as capture:
+            click.echo("no terminal for the interface: this is what `list` prints", err=True)
+            write_list(capture, sys.stdout, expression, None)
+            _finish(capture, strict)
+        return
     from tui import run
 
-    run(list(captures), options)
+    sys.exit(run(list(captures), options, follow=follow, expression=expression or "",
+                 number=number or 0))  # fmt: skip
+
+
+def _on_terminal(captures: tuple[str, ...]) -> bool:
+    """Whether the interface can be shown: it draws on standard error and reads keys from file 0.
+
+    Where the capture comes on standard input, that moves away and the terminal takes its place.
+    """
+    if not (sys.stderr.isatty() and sys.stdout.isatty()):
+        return False
+    if sys.stdin is None or sys.stdin.isatty() or "-" not in captures:
+        return sys.stdin is not None and sys.stdin.isatty()
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR)
+    except OSError:
+        return False
+    sys.stdin = os.fdopen(os.dup(0), "r")
+    os.dup2(terminal, 0)
+    os.close(terminal)
+    return True
 
 
 @pgdissect.command("list")
 @_captures
 @click.option("--filter", "expression", metavar="EXPR", help="Only messages that match.")
-@click.option("--limit", type=click.IntRange(0), help="Stop after this many lines.")
+@click.option("--limit", type=click.IntRange(0, sys.maxsize), help="Stop after this many lines.")
 def list_(captures: tuple[str, ...], expression: str | None, limit: int | None, strict: bool,
           **given: Any) -> None:  # fmt: skip
     """Print one line a message."""
@@ -110,6 +165,8 @@ def list_(captures: tuple[str, ...], expression: str | None, limit: int | None, 
     from .view import open_capture
 
     with open_capture(captures, _options(given)) as capture:
+        if strict:
+            capture.read()  # what is wrong counts wherever it stands, also behind the limit
         write_list(capture, sys.stdout, expression, limit)
         _finish(capture, strict)
 
@@ -185,7 +242,7 @@ def compare(words: tuple[str, ...], everything: bool, as_json: bool) -> None:
     from .reference import write_compare
 
     wanted = 2 if everything else 3
-    if len(words) != wanted or not all(w.isdigit() for w in words[-2:]):
+    if len(words) != wanted or not all(w.isascii() and w.isdigit() for w in words[-2:]):
         raise click.UsageError("say MESSAGE OLD NEW, for example: compare 'Stream Abort' 15 16")
     name = None if everything else words[0]
     write_compare(sys.stdout, name, int(words[-2]), int(words[-1]), as_json=as_json)
@@ -226,6 +283,7 @@ def tour(capture: str | None) -> None:
 def main(args: list[str] | None = None) -> NoReturn:
     """The entry point: runs a command and turns problems into one line and an exit code."""
     try:
+        _streams()
         code = pgdissect.main(args, standalone_mode=False) or 0
         sys.stdout.flush()
     except click.exceptions.Abort:
@@ -239,14 +297,46 @@ def main(args: list[str] | None = None) -> NoReturn:
     except UserError as problem:
         click.echo(f"pgdissect: {problem}", err=True)
         code = 1
-    except BrokenPipeError:
+    except (BrokenPipeError, _ClosedPipeError):
         _silence()
         code = 0
+    except OSError as problem:
+        _silence()
+        click.echo(f"pgdissect: {_written(problem)}", err=True)
+        code = 1
+    except MemoryError:
+        click.echo(
+            "pgdissect: out of memory; give part of the capture: editcap -r CAPTURE PART 1-100000",
+            err=True,
+        )
+        code = 1
+    with contextlib.suppress(OSError):
+        sys.stderr.flush()
     sys.exit(code)
 
 
-def _silence() -> None:
-    """The reader of the pipe went away: write the rest nowhere, so that exit stays quiet too."""
-    import os
+def _streams() -> None:
+    """Give the standard streams that are closed a place, and let none refuse a character.
 
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    Raises UserError where standard output is closed: what was asked for would be lost.
+    """
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - for the rest of the process
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - the flush at the end needs one
+        raise UserError("standard output is closed; send it to a file or a pipe")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _written(problem: OSError) -> str:
+    """The line for output that could not be written."""
+    where = visible(str(problem.filename)) if problem.filename else "standard output"
+    return f"{where}: {problem.strerror or problem}; write to another place, or make room"
+
+
+def _silence() -> None:
+    """Nobody takes the output: write the rest nowhere, so that exit stays quiet too."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

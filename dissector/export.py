@@ -11,6 +11,7 @@ from typing import IO
 from .errors import UsageProblem, UserError
 from .records import dumps, record
 from .selection import Wanted, numbers, selected
+from .text import visible
 from .view import Capture
 
 
@@ -30,8 +31,26 @@ def write_export(
     if writer is None:
         built = ", ".join(_WRITERS)
         raise UsageProblem(f"--format {form} is not built yet; there are: {built}")
+    if isinstance(expression, str) and expression:
+        from .query import compile as compiled
+
+        compiled(expression)  # what is wrong in it is told before a file is emptied
+    _keep_inputs(capture, output)
     with _opened(output) as out:
         writer(capture, out, expression, fields, payload)
+
+
+def _keep_inputs(capture: Capture, output: str | None) -> None:
+    """Refuse to write into what is being read: emptying a mapped file would end the program too."""
+    if output is None or output == "-":
+        return
+    inputs = [source.name for source in capture.files.sources]
+    for name in filter(None, [*inputs, capture.options.keylog]):
+        with contextlib.suppress(OSError, ValueError):
+            if Path(output).samefile(name):
+                raise UsageProblem(
+                    f"{visible(output)} is the input; name another file with --output"
+                )
 
 
 @contextlib.contextmanager
@@ -44,7 +63,9 @@ def _opened(output: str | None) -> Iterator[IO[bytes]]:
         with Path(output).open("wb") as file:
             yield file
     except OSError as error:
-        raise UserError(f"{output}: {error.strerror}; name another file with --output") from None
+        raise UserError(
+            f"{visible(output)}: {error.strerror}; name another file with --output"
+        ) from None
 
 
 def _ndjson(

@@ -101,7 +101,8 @@ def tree_lines(tree: Node, context: Context, view: Opened | None = None) -> Iter
         node = row.node
         depth = row.path.count(".") + row.path.count("[")
         if node.is_message:
-            yield f"{node.start - tree.start:>6} {node.length:>6}  {'':>3}  {'':<22} {'  ' * depth}{visible(node.name)}"
+            where = f"{node.start - tree.start:>6} {node.length:>6}"
+            yield f"{where}  {'':>3}  {'':<22} {'  ' * depth}{visible(node.name)}"
             continue
         column = columns.get(id(node))
         text = row.text if column is None or column.missing else column.text(context)
@@ -128,6 +129,11 @@ def closing_words(capture: Capture) -> Iterator[str]:
     for info in index.connections.values():
         for each in info.found:
             yield f"{each.severity.name.lower()}: connection {info.number}: {visible(each.text)}"
+    if capture.undecided:
+        yield (
+            f"{capture.undecided} values took the pattern too long and count as not matching; "
+            "write a simpler one"
+        )
     severities = index.rows.column("severity")
     bad = int((severities > 0).sum())
     if not len(index) and index.complete:
@@ -141,4 +147,4 @@ def closing_words(capture: Capture) -> Iterator[str]:
     elif bad:
         worst = int(severities.max())
         names = {1: "note", 2: "warning", 3: "error"}
-        yield f"{bad} messages with findings, the worst of severity {names[worst]}"
+        yield f"{bad} message{'s' * (bad != 1)} with findings, the worst of severity {names[worst]}"

@@ -21,10 +21,16 @@ def _numbers(capture: Capture, expression: Wanted) -> Iterator[int]:
         yield from map(int, expression)
         return
     if expression:
-        capture.read()
-        from .query import matching
+        from .query import compile as compiled
 
-        yield from matching(capture, expression)
+        chosen = compiled(expression)  # what is wrong in it is told before the capture is read
+        capture.read()
+        for step in chosen.search(capture.index, capture.message):
+            yield from (place + 1 for place in step.rows.tolist())
+            capture.undecided = chosen.gave_up
+        return
+    if capture.index.complete:
+        yield from range(1, capture.count + 1)
         return
     done = 0
     for _ in capture.batches():

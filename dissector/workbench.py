@@ -297,9 +297,13 @@ def _read(source: IO[str], data: str | None, file: str | None) -> bytes | str:
         try:
             return Path(file).read_bytes()
         except OSError as problem:
-            raise UserError(f"{file}: {problem.strerror or problem}; is the path right?") from None
+            raise UserError(
+                f"{visible(file)}: {problem.strerror or problem}; is the path right?"
+            ) from None
     if data is not None and data != "-":
         return data
+    if source is None:
+        raise UsageProblem("standard input is closed; give the bytes on the command line")
     raw = getattr(source, "buffer", None)
     return raw.read() if raw is not None else source.read()
 

@@ -269,7 +269,7 @@ def _open(name: str, label: str) -> IO[bytes]:
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None or sys.stdin.isatty():
         raise CaptureError(
-            f"{label}: a terminal; pipe a capture in: tcpdump -w - | pgdissect list -"
+            f"{label}: a terminal, or closed; pipe a capture in: tcpdump -w - | pgdissect list -"
         )
     return os.fdopen(os.dup(stream.fileno()), "rb")
 
