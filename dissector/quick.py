@@ -26,6 +26,9 @@ from .view import MessageView
 KEPT = 4096
 """Texts that one cache holds before it begins anew."""
 
+FEW = 24
+"""Places of one column whose texts are kept: a table can have a thousand columns."""
+
 SHORT = 64
 """Bytes of a value that is kept in a cache."""
 
@@ -186,7 +189,7 @@ class Piece:
                 for places in self.places
             ]
             a, b, c = (text % v for text, v in zip(self.texts, values, strict=True))
-            if len(self.known) >= KEPT // 8:
+            if len(self.known) >= FEW:
                 self.known.clear()
             found = self.known[key] = (a, b, c)
         return found
@@ -245,8 +248,10 @@ class Kind:
         self.variants: dict[int, Variant] = {}
         self.letter_at = 0
         self.flat: Flat | None = None
+        self.flat_head: Flat
         self.outer: Flat | None = None
         self.memo: dict[bytes, tuple[str, str]] = {}
+        self.tail: list[tuple[str, Piece]] = []
         records = leaf_records(view, self.context)
         if self.rows:
             self.outer = None
@@ -259,10 +264,13 @@ class Kind:
             self.subject = f"{display.visible(name)}: " if name else ""
             if not name:
                 raise UnusualError
-        elif all(self._simple(node) and "[" not in found["path"] for node, found in records):
+        elif all(
+            (node.absent or self._simple(node)) and "[" not in found["path"] for node, found in records
+        ):
             self.flat = self._flat(records, self.inner)
         else:
             self.outer = self._flat([r for r in records if r[0].start < self.base], None)
+            self._prepare_tail(records)
 
     @staticmethod
     def _simple(node: Node) -> bool:
@@ -330,7 +338,7 @@ class Kind:
         """What `dissector.summary` names of a message whose fields are all numbers."""
         for child in inner.children or ():
             declared = child.declaration
-            if child.absent or not isinstance(declared, Field):
+            if id(child) not in items or not isinstance(declared, Field):
                 continue
             if declared.includes_self or declared.layer or isinstance(declared.constant, str):
                 continue
@@ -341,6 +349,80 @@ class Kind:
                 yield None, 0, f"{child.name}={display.display(child, self.short)}", False
             else:
                 yield cell, items[id(child)], f"{child.name}=", child.name == "flags"
+
+    def _prepare_tail(self, records: list[tuple[Node, dict[str, Any]]]) -> None:
+        """Where strings, or bytes behind their length, follow fields of fixed width: a Flat and Pieces."""
+        first = next((i for i, (n, _) in enumerate(records) if isinstance(n.value, bytes)), 0)
+        if any("[" in found["path"] for _, found in records) or not first:
+            return
+        sized = isinstance(records[first][0].declaration, Field) and bool(
+            records[first][0].declaration.size_from  # type: ignore[union-attr]
+        )
+        first -= sized
+        head, rest = records[:first], records[first:]
+        if not all(node.absent or self._simple(node) for node, _ in head):
+            return
+        tail = []
+        while rest:
+            node, _ = rest[0]
+            group, rest = (rest[:2], rest[2:]) if isinstance(node.value, int) else (rest[:1], rest[1:])
+            node = group[-1][0]
+            declared = node.declaration
+            if not isinstance(node.value, bytes) or not isinstance(declared, Field) or declared.secret:
+                return
+            if (declared.kind.rule == "string") == (len(group) == 2):
+                return
+            if len(group) == 2 and declared.size_from != group[0][0].name:
+                return
+            cell = Cell(self._bytes_maker(node))
+            piece = self._piece(group, group[0][0].start, {}, {}, (node, cell))
+            tail.append(("string" if len(group) == 1 else group[0][0].name, piece))
+        names = [n for n, _ in records if n.start >= self.base and n.children is None]
+        if len(names) > 8:
+            return
+        self.flat_head = self._flat(head, self.inner)
+        self.tail = tail
+
+    def _bytes_maker(self, node: Node) -> Callable[[Any], Texts]:
+        place, reason = node.place, node.reason
+
+        def make(value: bytes) -> Texts:
+            leaf = Node(place, 0, len(value), value, None, reason)
+            return (
+                dumps(json_value(leaf, self.context)), dumps(display.display(leaf, self.context)),
+                f"{place.name}={display.display(leaf, self.short)}",
+            )  # fmt: skip
+
+        return make
+
+    def _with_tail(
+        self, data: bytes, start: int, end: int, opened: Callable[[], MessageView], fields: bool
+    ) -> tuple[str, str]:
+        head = self.flat_head
+        values = head.numbers.unpack_from(data, start)
+        shown = [head.summary(values)]
+        out = [head.json(values)] if fields else []
+        at = start + head.numbers.size
+        for name, piece in self.tail:
+            if name == "string":
+                stop = data.find(0, at, end)
+                raw, size, after = data[at:stop], stop - at + 1, stop + 1
+            else:
+                size = int.from_bytes(data[at : at + 4], "big")
+                after = at + 4 + size
+                raw = data[at + 4 : after]
+                shown.append(f"{name}={size}")
+            assert piece.cell is not None
+            value, text, named = piece.cell.texts(raw)
+            shown.append(named)
+            if fields:
+                a, b, c = piece.at(at - start, size, self.base)
+                out.append(f",{a}{value}{b}{text}{c}")
+            at = after
+        summary = " ".join(s for s in shown if s)
+        if len(summary) > WIDTH:
+            summary = summary[: WIDTH - 1] + "…"
+        return summary, "".join(out)
 
     # -- row messages
 
@@ -367,7 +449,7 @@ class Kind:
         for index, group in groups[1:]:
             start = min(node.start for node, _ in group)
             if index < 0:
-                between = self._piece(group, start, columns, shorts, {})
+                between = self._piece(group, start, columns, shorts)
                 variant.tuples[number].between = between
                 variant.tuples[number].skip = group[-1][0].end - start
                 continue
@@ -378,17 +460,19 @@ class Kind:
             kinds = variant.tuples[number].pieces[index]
             kind = view.data[start]
             if kind not in kinds:
-                kinds[kind] = self._piece(group, start, columns, shorts, {})
+                kinds[kind] = self._piece(group, start, columns, shorts)
 
     def _piece(
         self, group: list[tuple[Node, dict[str, Any]]], start: int, columns: dict[int, ColumnValue],
-        shorts: dict[int, str], _: dict[str, Any],
+        shorts: dict[int, str], given: tuple[Node, Cell] | None = None,
     ) -> Piece:  # fmt: skip
         """A Piece of leaves from `start` on; at most one of them, a column's bytes, varies."""
         texts, places = [""], [[]]  # type: ignore[var-annotated]
         cell: Cell | None = None
         shown: str | None = None
         sized = next((n for n, _ in group if n.name == "value" and not n.absent), None)
+        if given is not None:
+            sized = given[0]
         for node, found in group:
             first, middle, display_key, rest = _static(found, fixed=False)
             texts[-1] += ("," if texts[-1] or len(texts) > 1 else "") + first
@@ -407,14 +491,19 @@ class Kind:
                 name = display.visible(column.name, VALUE)
                 shown = f"{name}={shorts[id(node)]}" if column.state != "not sent" else ""
             if varies:
-                if column is None or column.column is None:
+                if given is not None:
+                    cell = given[1]
+                elif column is None or column.column is None:
                     raise UnusualError
-                cell = self._cell(node, found, column)
+                else:
+                    cell = self._cell(node, found, column)
                 texts.append(f",{display_key}")
                 places.append([])
                 texts.append(f",{rest}")
                 places.append([])
-            elif node.name == "length" and sized is not None:
+            elif sized is not None and isinstance(node.value, int) and (
+                given is not None or node.name == "length"
+            ):
                 texts[-1] += f'%d,{display_key}"%d",{rest}'
                 places[-1] += [(-1, False), (-1, False)]
             else:
@@ -508,10 +597,52 @@ class Kind:
             values = self.flat.numbers.unpack_from(data, start)
             return self.flat.summary(values)[:WIDTH], self.flat.json(values) if fields else ""
         if self.rows:
+            if not fields:
+                return self._row_line(data, start, opened), ""
             variant, values, columns = self._row(data, start, end, opened)
-            summary = self._row_summary(variant, columns)
-            return summary, self._row_json(variant, values, columns) if fields else ""
+            return self._row_summary(variant, columns), self._row_json(variant, values, columns)
+        if self.tail:
+            return self._with_tail(data, start, end, opened, fields)
         return self._remembered(data, start, end, opened, fields)
+
+    def _row_line(self, data: bytes, start: int, opened: Callable[[], MessageView]) -> str:
+        """The summary of a row message; columns that it does not show are not looked at."""
+        for _ in (1, 2):
+            variant = self.variants.get(data[start + self.letter_at])
+            if variant is not None and len(variant.tuples) == 1:
+                at = start + variant.flat.numbers.size
+                shown: list[str] = []
+                size = len(self.subject)
+                for kinds in variant.tuples[0].pieces:
+                    piece = kinds.get(data[at])
+                    if piece is None:
+                        break
+                    if piece.cell is None:
+                        at += 1
+                        if not piece.shown:
+                            continue
+                        text = piece.shown
+                    else:
+                        begin = at + 5
+                        at = begin + int.from_bytes(data[at + 1 : begin], "big")
+                        text = piece.cell.texts(data[begin:at])[2]  # type: ignore[index]
+                    shown.append(text)
+                    size += len(text) + 2
+                    if len(shown) > 20 or size > WIDTH + 2:
+                        piece = None
+                        text = self.subject + ", ".join(shown)
+                        return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+                else:
+                    text = self.subject + (", ".join(shown) or "(no columns)")
+                    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+            elif variant is not None:
+                columns = self._columns(
+                    variant, data, start + variant.flat.numbers.size, start
+                )
+                if columns is not None:
+                    return self._row_summary(variant, columns)
+            self._learn(opened())
+        raise UnusualError
 
     def _row_summary(self, variant: Variant, columns: Columns) -> str:
         changes, shown, size = [], [], len(self.subject)
@@ -549,24 +680,23 @@ class Kind:
         """Messages with parts that repeat, Relation above all, come again with the same bytes."""
         assert self.outer is not None
         key = data[start + self.base : end]
-        found = self.memo.get(key)
-        if found is None:
+        known = self.memo.get(key)
+        if known is None or (fields and not known[1]):
             view = opened()
             if view.found:
                 raise UnusualError
             from .summary import summary
 
-            records = leaf_records(view, self.context)
-            inside = [dumps(r) for n, r in records if n.start >= self.base]
-            found = summary(view, self.secrets), ",".join(inside)
+            inside = ""
+            if fields:
+                records = leaf_records(view, self.context)
+                inside = ",".join(dumps(r) for n, r in records if n.start >= self.base)
+            known = summary(view, self.secrets), inside
             if len(key) <= 1 << 14:
                 if len(self.memo) >= KEPT // 8:
                     self.memo.clear()
-                self.memo[key] = found
+                self.memo[key] = known
         if not fields:
-            return found[0], ""
+            return known[0], ""
         values = self.outer.numbers.unpack_from(data, start)
-        return found[0], f"{self.outer.json(values)},{found[1]}"
-
-
-
+        return known[0], f"{self.outer.json(values)},{known[1]}"
