@@ -7,6 +7,11 @@ messages so that each can say where in them it begins.
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from .archives import Entry, TarReader
 from .commands import Command
 from .copying import CopyState, command_state, scan
@@ -16,6 +21,12 @@ from .schemas import Schema, Tables
 MOST_STATES = 50_000
 """Different states of one connection's rows that are kept: a client that cuts rows at random makes
 many, and each costs memory."""
+
+NEWLINE, BACKSLASH = 10, 92
+EMPTY = 5
+"""Bytes of a CopyData without data."""
+
+Array = NDArray[Any]
 
 PACKED = (".gz", ".lz4", ".zst")
 """Endings of archives that the server compressed."""
@@ -55,13 +66,32 @@ class Copies:
             self._rows[direction] = command_state(sql, binary)
 
     def lane(self, direction: str) -> tuple[str, int]:
-        """("copy", schema number) where the messages of `direction` are alike and change nothing."""
+        """("copy", schema number) where messages of `direction` may be alike and change nothing."""
         mode, state = self.mode[direction], self._rows[direction]
         if mode == "manifest":
             return "copy", 0
-        if direction == "B" and state is not None and _at_row(state):
-            return "copy", self._number(state)
-        return "", 0
+        if state is None or not _at_row(state) or (direction == "F" and state.form == "binary"):
+            return "", 0
+        return "copy", self._number(state)
+
+    def steady(self, direction: str, data: bytes, begins: Array, ends: Array) -> int:
+        """How many of the messages ``data[begins[i]:ends[i]]``, from the first on, hold whole rows. A
+        server sends one row a message; what a client sends is looked at."""
+        state = self._rows[direction]
+        if direction == "B" or state is None:
+            return len(ends)
+        raw = np.frombuffer(data, np.uint8)
+        whole = raw[ends - 1] == NEWLINE
+        count = len(ends)
+        if state.form == "text":
+            whole &= raw[ends - 2] != BACKSLASH
+        else:
+            first = data.find(state.quote, int(begins[0]), int(ends[-1]))
+            if first >= 0:
+                count = int(np.searchsorted(ends, first, side="right"))
+        whole &= ends - begins[: len(ends)] > EMPTY
+        cut = np.flatnonzero(~whole)
+        return min(count, int(cut[0])) if len(cut) else count
 
     def data(self, direction: str, data: bytes, tree: Node) -> int:
         """A CopyData that holds no replication message; returns the schema number of its row."""

@@ -512,6 +512,10 @@ class Framer:
         if horizon is not None:
             count = int(np.searchsorted(side.arrivals[places], horizon))
             ends, places = ends[:count], places[:count]
+        if lane == "copy" and count:
+            steady = self.session.copies.steady(DIRECTIONS[direction], side.buffer, begins, ends)
+            if steady < count:
+                count, ends, places = steady, ends[:steady], places[:steady]
         if count < SHORT:
             side.slow_until = side.base + (int(begins[count]) + 1 if count < len(begins) else stop)
             return None

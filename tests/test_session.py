@@ -18,14 +18,15 @@ import transforms
 
 from dissector import copying
 from dissector.annotate import annotate, leaves
+from dissector.capture import open_capture_files
 from dissector.command_check import check
 from dissector.commands import parse_command
 from dissector.contents import open_contents
 from dissector.display import display
 from dissector.encodings import codec
-from dissector.index import Options
+from dissector.index import Index, Indexer, Options
 from dissector.node import Node, find
-from dissector.rows import DECRYPTED
+from dissector.rows import COLUMNS, DECRYPTED
 from dissector.schemas import Schema
 from dissector.spec import Dialect
 from dissector.view import Capture, MessageView
@@ -546,3 +547,47 @@ def test_bytes_that_do_not_decode_are_shown(tmp_path: Path) -> None:
     query = views[-1].innermost.child("query")
     assert isinstance(query, Node)
     assert "\\xff\\xfe" in display(query, views[-1].context())
+
+
+# -- both lanes
+
+
+def columns(path: Path, fast: bool, keylog: str = "") -> list[list[object]]:
+    """The index's rows, with what their numbers stand for."""
+    index = Index()
+    with open_capture_files([str(path)]) as files:
+        for batch in Indexer(files, Options(keylog=keylog), fast=fast).batches():
+            index.extend(batch)
+    tables = {"path": index.tables.paths, "dialect": index.tables.dialects,
+              "relation": index.tables.schemas}  # fmt: skip
+    return [
+        [
+            tables[name][number] if name in tables else number
+            for number in index.rows.column(name).tolist()
+        ]
+        for name, _ in COLUMNS
+    ]
+
+
+@pytest.mark.parametrize("name", recorded.NAMES)
+def test_many_at_once_are_as_one_by_one(name: str) -> None:
+    path, log = recorded.path_of(name), recorded.CONVERSATIONS / f"{name}.keylog"
+    keylog = str(log) if log.exists() else ""
+    assert columns(path, True, keylog) == columns(path, False, keylog)
+
+
+@pytest.mark.parametrize("command", ["COPY t FROM STDIN", "COPY t FROM STDIN CSV"])
+def test_whole_and_cut_rows_of_a_client(command: str, tmp_path: Path) -> None:
+    draw = random.Random(3)
+    odd = (b"17,", b'"x\n', b'y"\n', b"z\\\n", b"")
+    for trial in range(4):
+        rows = [b"%d,\ta%d\n" % (i, i) if draw.random() > 0.05 else draw.choice(odd)
+                for i in range(300)]  # fmt: skip
+        sent = [
+            (0, STARTUP), (1, OK + VERSION + READY), (0, message("Q", command.encode() + b"\0")),
+            (1, message("G", b"\0\0\2\0\0\0\0")), (0, b"".join(message("d", row) for row in rows)),
+            (0, message("c")), (1, message("C", b"COPY 1\0") + READY),
+        ]  # fmt: skip
+        path = tmp_path / f"{trial}.pcap"
+        path.write_bytes(transforms.pcap(transforms.frames(transforms.conversation(sent))))
+        assert columns(path, True) == columns(path, False)
