@@ -21,7 +21,7 @@ from . import catalogue, recognise
 from .bulk import SHORT, Answers, CopyBoth, copy_rows, data_rows, walk
 from .capture import Chunk, End, Gap
 from .findings import Finding, finding
-from .node import findings
+from .node import findings, messages
 from .rows import ASSUMED, BACKEND, DECRYPTED, DIRECTIONS, FRONTEND, INCOMPLETE
 from .schema_findings import schema_findings
 from .schemas import Tables
@@ -55,6 +55,9 @@ GSS_LARGEST = 1 << 16
 
 PATIENCE = 1 << 16
 """What is left of HELD_LIMIT when waiting for a request ends for good: one side may not be captured."""
+
+LOST_LIMIT, LOST_KEPT = 1 << 22, 1 << 16
+"""Bytes without a boundary that are kept, and how many of them when there are more."""
 
 HELD_LIMIT = 1 << 20
 """Bytes of the server that wait for the client's first packet, where segments came out of order."""
@@ -122,6 +125,9 @@ class Side:
     consumed: int = 0
     total: int = 0
     looked: tuple[tuple[int, int, int, int], int] | None = None
+    count: int = 0
+    lost: int = 0
+    unread: int = 0
 
     def take(self) -> bool:
         """Move the next chunk into the buffer; False when a gap or nothing comes next."""
@@ -218,21 +224,21 @@ class Framer:
             if not self.decided and not self._decide(final):
                 return
             progress = False
-            while (first := self._next()) is not None:
+            for side in self.sides:
+                progress |= self._fill(side)
+            while (first := self._next()) is not None and self._gap_before(first) is None:
                 progress = True
                 block = self._block(first) if self.fast else None
                 if block is not None:
                     yield block
                 else:
                     yield from self._one(first)
-            for side in self.sides:
-                if side.hole is not None:
-                    progress |= self._over_hole(side)
-                if not self._whole(side) and side.take():
-                    progress = True
-                elif side.waiting and isinstance(side.waiting[0], Gap):
-                    yield from self._gap(side, side.waiting.popleft())
-                    progress = True
+                if first.waiting:
+                    self._fill(first)
+            lossy = self._gap_before(first)
+            if lossy is not None:
+                yield from self._gap(lossy, lossy.waiting.popleft())
+                progress = True
             yield from self._decrypted(False)
             if not progress:
                 break
@@ -242,6 +248,30 @@ class Framer:
                 yield from self._decrypted(True)
             for side in self.sides:
                 yield from self._rest(side)
+
+    def _fill(self, side: Side) -> bool:
+        """Take chunks of `side` until it has a whole unit, a gap comes, or nothing is left."""
+        moved = False
+        while True:
+            if side.hole is not None:
+                moved |= self._over_hole(side)
+            if self._whole(side) or not side.take():
+                return moved
+            moved = True
+
+    def _gap_before(self, first: Side | None) -> Side | None:
+        """The side whose next event is a gap, where it came before the next unit of `first`."""
+        found: Side | None = None
+        for side in self.sides:
+            gap = side.waiting[0] if side.waiting else None
+            if not isinstance(gap, Gap) or self._whole(side):
+                continue
+            if first is not None and side is not first:
+                size = self._whole(first)
+                if first.place(first.offset() + size)[0] < gap.arrival:
+                    continue
+            found = side
+        return found
 
     # -- who is who
 
@@ -480,6 +510,7 @@ class Framer:
         judged = list(found)
         if missing:
             flags |= INCOMPLETE
+            self._forget(context)
         else:
             judged += findings(context.tree)
             judged += schema_findings(context.tree, self.tables.schemas[context.schema])
@@ -487,9 +518,18 @@ class Framer:
         arrival, frame, time = side.place(start + size)
         side.at += size
         side.consumed += size
+        side.count += 1
         return Framed(
             arrival, frame, time, direction, start, size + missing, context, severity, flags, found
         )
+
+    def _forget(self, context: Context) -> None:
+        """A table of which only a part was described is not known."""
+        if context.path[-1] == "Relation":
+            oid = messages(context.tree)[-1].child("relation_oid")
+            if oid is not None:
+                self.session.replication.relations.pop(oid.value, None)
+            context.schema = 0
 
     # -- many at once
 
@@ -523,6 +563,7 @@ class Framer:
         answers = self._answers(lane, direction, Run(side.buffer, begins, ends))
         side.at = int(ends[-1])
         side.consumed += side.at - int(begins[0])
+        side.count += count
         flags = ASSUMED if self.session.assumed() else 0
         return Block(
             side.arrivals[places], side.frames[places], side.times[places], begins + side.base,
@@ -664,14 +705,27 @@ class Framer:
         window = side.buffer[side.at :]
         found = recognise.boundary(layer, window, self._dialects(side.physical), self.final)
         if found is None:
+            if side.left() > LOST_LIMIT:  # what was looked at is not kept
+                skipped = side.left() - LOST_KEPT
+                side.unread += skipped
+                side.at += skipped
             side.skipped = side.left()
             return
-        if found:
-            side.notes.append(finding("resynchronised", bytes=found))
+        side.unread += found
         side.at += found
-        side.consumed += found
+        self._tell_loss(side, f"; sound again from frame {side.place(side.offset() + 1)[1]}")
         side.skipped = 0
         side.mode = MESSAGES
+
+    def _tell_loss(self, side: Side, where: str) -> None:
+        """Say what is missing and what was passed over before the cursor of `side`."""
+        if side.lost:
+            usual = side.consumed / side.count if side.count else 0
+            about = f", about {max(1, round(side.lost / usual))} messages" if usual else ""
+            side.notes.append(finding("stream-gap", bytes=side.lost, about=about + where))
+        if side.unread:
+            side.notes.append(finding("resynchronised", bytes=side.unread))
+        side.lost = side.unread = 0
 
     def _gap(self, side: Side, gap: Chunk | Gap) -> Iterator[Framed]:
         """Bytes are missing: inside a message whose length is known, framing goes on after it."""
@@ -682,22 +736,26 @@ class Framer:
             side.buffer, side.at, side.base = b"", 0, gap.offset + gap.length
             return
         left = side.left()
-        about = ""
-        if side.mode == MESSAGES and left >= recognise.HEADER:
+        if side.hole is not None:  # a second gap in the rest of one message
+            if gap.frame and gap.offset + gap.length <= side.hole[1]:
+                self._resume(side, gap, side.hole[1] - gap.offset - gap.length)
+                return
+        elif side.mode == MESSAGES and left >= recognise.HEADER:
             (length,) = unpack_from(">I", side.buffer, side.at + 1)
             need = length + 1
-            note = finding("message-in-gap", left, have=left, need=need)
             end = side.offset() + need
-            side.notes.append(note)
-            yield self._message(side, left, need - left)
             # without a frame: a hole in TLS, whose length in plain text is not known
             after = end - (gap.offset + gap.length) if gap.frame else -1
+            have = need - gap.length if after >= 0 else left
+            side.notes.append(finding("message-in-gap", left, have=have, need=need))
+            yield self._message(side, left, need - left)
             if after >= 0:
                 self._resume(side, gap, after)
                 return
-        elif left:
+        else:
+            side.unread += left
             side.at += left
-        side.notes.append(finding("stream-gap", bytes=gap.length, about=about))
+        side.lost += gap.length
         self._resume(side, gap, None)
 
     def _resume(self, side: Side, gap: Gap, skip: int | None) -> None:
@@ -730,5 +788,8 @@ class Framer:
             (length,) = unpack_from(">I", side.buffer, side.at + 1)
             side.notes.append(finding("stream-ended-early", left, have=left, need=length + 1))
             yield self._message(side, left, length + 1 - left)
+        elif side.mode in (MESSAGES, LOST) and left:
+            side.unread += left
+        self._tell_loss(side, "; nothing after them proves a message boundary")
         self.found += side.notes
         side.notes = []

@@ -101,10 +101,15 @@ class Indexer:
                 if isinstance(event, End):
                     framer.ended(event)
                     continue
+                if framer.foreign:
+                    continue
                 if isinstance(event, Chunk):
                     pieces.append((event.connection, event.direction, event.pieces))
                 framer.feed(event)
             batch = self._batch(touched, before, pieces, final=False)
+            for number in touched:
+                if self.framers[number].foreign:  # its bytes cost nothing from now on
+                    self.streams.ignore(number)
             batch.stream_findings = list(stretch.findings)
             yield batch
             before = self.tables.lengths()
