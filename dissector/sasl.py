@@ -41,12 +41,9 @@ def parts(message: str, mechanism: bytes, data: bytes, start: int, end: int) -> 
         if header is None:
             return []
         if mechanism == b"OAUTHBEARER":
-            begin = header.end()
-            return _first(data, start, header) + _run(data, start, end, begin, _PAIR, sasl.OAUTH)
+            return _first(data, start, end, header, _PAIR, sasl.OAUTH)
         if mechanism.startswith(b"SCRAM-"):
-            return _first(data, start, header) + _run(
-                data, start, end, header.end(), _SCRAM, sasl.SCRAM
-            )
+            return _first(data, start, end, header, _SCRAM, sasl.SCRAM)
         return []
     if held == bytes([sasl.OAUTH_SEPARATOR]):
         return [leaf(_END, data, start, end)]
@@ -58,8 +55,13 @@ def parts(message: str, mechanism: bytes, data: bytes, start: int, end: int) -> 
     return _run(data, start, end, 0, _SCRAM, sasl.SCRAM)
 
 
-def _first(data: bytes, start: int, header: re.Match[bytes]) -> list[Node]:
-    return [leaf(_HEADER, data, start, start + header.end())]
+def _first(
+    data: bytes, start: int, end: int, header: re.Match[bytes], pattern: re.Pattern[bytes],
+    known: Mapping[str, Attribute],
+) -> list[Node]:  # fmt: skip
+    """The header and what follows it; [] where what follows does not read."""
+    rest = _run(data, start, end, header.end(), pattern, known)
+    return [leaf(_HEADER, data, start, start + header.end()), *rest] if rest else []
 
 
 def _run(

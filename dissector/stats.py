@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
-import orjson
 
 from .findings import Severity
+from .records import dumps, json_text
 from .rows import DIRECTIONS
 from .text import visible
 from .times import iso_time
@@ -70,7 +70,9 @@ def _relations(capture: Capture) -> list[dict[str, Any]]:
             total[0] += counted["messages"]
             total[1] += counted["bytes"]
     ordered = sorted(totals.items(), key=lambda item: (-item[1][0], item[0]))
-    return [{"relation": name, "messages": n, "bytes": size} for name, (n, size) in ordered]
+    return [
+        {"relation": json_text(name), "messages": n, "bytes": size} for name, (n, size) in ordered
+    ]
 
 
 def _findings(capture: Capture) -> dict[str, int]:
@@ -88,7 +90,7 @@ def write_stats(capture: Capture, out: IO[str], as_json: bool) -> None:
     capture.read()
     found = statistics(capture)
     if as_json:
-        out.write(orjson.dumps(found).decode() + "\n")
+        out.write(dumps(found) + "\n")
         return
     out.writelines(line + "\n" for line in _lines(found))
 
