@@ -100,8 +100,12 @@ def _position(row: Row, width: int, style: str = "page--position") -> Iterator[L
     """The lines of one position: number, format and name, then what it means."""
     bar = "│ " if row.repeats else "  "
     head = f"{row.position:>3} {bar}{row.format}  "
-    yield Line([(head, style), (row.name, "page--title" if style == "page--position" else style)],
-               row.path)  # fmt: skip
+    named = "page--title" if style == "page--position" else style
+    if len(head) + len(row.name) <= width:
+        yield Line([(head, style), (row.name, named)], row.path)
+    else:
+        yield Line([(head, style)], row.path)
+        yield Line([("    " + bar, "page--quiet"), (row.name, named)], row.path)
     indent = "    " + bar
     for text in (row.meaning, *_about(row)):
         for place, part in enumerate(_wrap(text, width - len(indent) - 2)):
@@ -171,6 +175,8 @@ def comparison_lines(shown: Comparison, width: int) -> list[Line]:
         f"{name or shown.message.name}  ·  PostgreSQL {release}" + ("" if name else f" {none}")
         for name, release in ((shown.name_old, shown.old), (shown.name_new, shown.new))
     ]
+    if max(map(len, titles)) > half:
+        titles = [title.replace("  ·  PostgreSQL ", " · ") for title in titles]
     lines = [_side_by_side(titles[0], titles[1], " ", half, "page--title", "page--title")]
     count = len(shown.changes)
     said = (

@@ -34,7 +34,7 @@ def viewer(capture: Any) -> Any:
 PICTURES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "viewer": (viewer, "go:Update tab down down down down down down down down down down down down"),
     "transactions": (viewer, "f3 end up up"),
-    "reference": (viewer, "go:Stream_Abort d left_square_bracket left_square_bracket c comma comma tab"),
+    "reference": (viewer, "go:Stream_Abort d left_square_bracket left_square_bracket c tab"),
     "tour": (open_tour, ". . . . . . . . . . . . . . . ."),
 }  # fmt: skip
 """Name -> (makes the application, keys; ``go:NAME`` goes to the first message of that name)."""

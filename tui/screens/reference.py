@@ -176,7 +176,7 @@ class ReferenceScreen(Screen[None]):
         super().__init__(name=name)
         self._capture = capture
         self._release = NEWEST
-        self._other = NEWEST - 1
+        self._other = 0
         self._comparing = False
         self._shown = "Relation"
         self._wanted: tuple[str, int, int] | None = None
@@ -263,19 +263,33 @@ class ReferenceScreen(Screen[None]):
 
     def action_release(self, step: int) -> None:
         self._release = max(FIRST_RELEASE, min(self._release + step, LAST_RELEASE))
+        if self._comparing and self._other == self._release:
+            self._other = 0
+            self._compare()
         self.names.show_release(self._release)
         self._show()
 
     def action_other(self, step: int) -> None:
-        self._comparing = True
-        self._other = max(FIRST_RELEASE, min(self._other + step, LAST_RELEASE))
+        self._compare()
+        other = self._other + step
+        other += step if other == self._release else 0
+        if FIRST_RELEASE <= other <= LAST_RELEASE:
+            self._other = other
         self._show()
 
     def action_compare(self) -> None:
-        self._comparing = not self._comparing
-        if self._comparing and self._other == self._release:
-            self._other = max(FIRST_RELEASE, self._release - 1)
+        if self._comparing:
+            self._comparing = False
+        else:
+            self._compare()
         self._show()
+
+    def _compare(self) -> None:
+        """Begin to compare: with the release before, or the one that was compared with last."""
+        self._comparing = True
+        if self._other in (0, self._release):
+            older = self._release - 1
+            self._other = older if older >= FIRST_RELEASE else self._release + 1
 
     def action_next_pane(self) -> None:
         (self.page if self.names.has_focus else self.names).focus()
