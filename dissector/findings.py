@@ -57,6 +57,7 @@ CODES: dict[str, tuple[Severity, str]] = {
     "bad-encoding": (N, "not valid {encoding}; bytes that do not decode are shown as \\x.."),
     # framing and stream
     "bad-frame-length": (E, "message length {value}; a length counts itself and is at least 4"),
+    "huge-message": (N, "only the first {shown} of {need} bytes of this message are taken apart"),
     "stream-gap": (E, "{bytes} bytes are missing from the capture before this message{about}"),
     "message-in-gap": (E, "{have} of {need} bytes of this message are in the capture"),
     "resynchronised": (W, "{bytes} bytes skipped to the next message boundary that proves itself"),

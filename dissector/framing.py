@@ -59,6 +59,9 @@ PATIENCE = 1 << 16
 LOST_LIMIT, LOST_KEPT = 1 << 22, 1 << 16
 """Bytes without a boundary that are kept, and how many of them when there are more."""
 
+HUGE, HUGE_HEAD = 1 << 26, 1 << 20
+"""Messages of more bytes are not kept in memory: of these only so many bytes from the first."""
+
 HELD_LIMIT = 1 << 20
 """Bytes of the server that wait for the client's first packet, where segments came out of order."""
 
@@ -128,6 +131,7 @@ class Side:
     count: int = 0
     lost: int = 0
     unread: int = 0
+    huge: tuple[int, int, bytes] | None = None
 
     def take(self) -> bool:
         """Move the next chunk into the buffer; False when a gap or nothing comes next."""
@@ -149,7 +153,25 @@ class Side:
         self.frames = _joined(self.frames[kept:], pieces.frame)
         self.arrivals = _joined(self.arrivals[kept:], pieces.arrival)
         self.times = _joined(self.times[kept:], pieces.time)
+        self.thin()
         return True
+
+    def thin(self) -> None:
+        """Let go of the bytes of a huge message, which stands at the cursor, but for its head."""
+        if self.huge is None:
+            if self.mode != MESSAGES or self.hole is not None or self.left() < HUGE_HEAD:
+                return
+            (length,) = unpack_from(">I", self.buffer, self.at + 1)
+            if not HUGE <= length <= recognise.LARGEST:
+                return
+            head = self.buffer[self.at : self.at + HUGE_HEAD]
+            self.huge = (self.offset(), length + 1, head)
+        start, need, _ = self.huge
+        self.at += min(self.left(), start + need - self.offset())
+
+    def huge_whole(self) -> bool:
+        """Whether all bytes of the huge message were seen."""
+        return self.huge is not None and self.offset() == self.huge[0] + self.huge[1]
 
     def left(self) -> int:
         """Bytes in the buffer that no message has taken."""
@@ -255,7 +277,7 @@ class Framer:
         while True:
             if side.hole is not None:
                 moved |= self._over_hole(side)
-            if self._whole(side) or not side.take():
+            if self._whole(side) or side.huge_whole() or not side.take():
                 return moved
             moved = True
 
@@ -264,7 +286,7 @@ class Framer:
         found: Side | None = None
         for side in self.sides:
             gap = side.waiting[0] if side.waiting else None
-            if not isinstance(gap, Gap) or self._whole(side):
+            if not isinstance(gap, Gap) or self._whole(side) or side.huge_whole():
                 continue
             if first is not None and side is not first:
                 size = self._whole(first)
@@ -390,7 +412,7 @@ class Framer:
     def _whole(self, side: Side) -> int:
         """Bytes of the next whole unit of `side`; 0 where more bytes are needed."""
         left = side.left()
-        if side.hole is not None:
+        if side.hole is not None or side.huge is not None:
             return 0
         if side.mode == MESSAGES:
             if left < recognise.HEADER:
@@ -445,7 +467,7 @@ class Framer:
 
     def _next(self) -> Side | None:
         """The side whose next whole unit was complete first in the capture; None: neither has one."""
-        whole = [side for side in self.sides if self._whole(side)]
+        whole = [side for side in self.sides if self._whole(side) or side.huge_whole()]
         free = [side for side in whole if not self._held(side)]
         if len(whole) == 2 and not free:  # each waits for the other: no order can be right
             free = whole
@@ -463,6 +485,8 @@ class Framer:
             return bool(other.waiting or other.left() or not other.total)
         if side.mode != MESSAGES or other.mode != MESSAGES or not self.patient:
             return False
+        if side.huge is not None:
+            return False
         direction = DIRECTIONS[self._direction(side)]
         if not self.session.waits(direction, side.buffer[side.at]):
             return False
@@ -475,6 +499,9 @@ class Framer:
 
     def _one(self, side: Side) -> Iterator[Framed]:
         """Take the next unit of `side`."""
+        if side.huge is not None:
+            yield self._huge(side, 0)
+            return
         size = self._whole(side)
         if side.mode == STARTUP:
             yield from self._startup(side, size)
@@ -521,6 +548,25 @@ class Framer:
         side.count += 1
         return Framed(
             arrival, frame, time, direction, start, size + missing, context, severity, flags, found
+        )
+
+    def _huge(self, side: Side, missing: int) -> Framed:
+        """A message of which only the head is kept; `missing` bytes of it are not in the capture."""
+        assert side.huge is not None
+        start, need, head = side.huge
+        side.huge = None
+        direction = self._direction(side)
+        context = self.session.feed(DIRECTIONS[direction], head)
+        self._forget(context)
+        side.notes.append(finding("huge-message", shown=len(head), need=need))
+        found, side.notes = side.notes + context.found, []
+        severity = max(f.severity for f in found)
+        flags = INCOMPLETE | (ASSUMED if context.assumed else 0)
+        arrival, frame, time = side.place(side.offset())
+        side.consumed += need - missing
+        side.count += 1
+        return Framed(
+            arrival, frame, time, direction, start, need, context, severity, flags, found
         )
 
     def _forget(self, context: Context) -> None:
@@ -736,7 +782,16 @@ class Framer:
             side.buffer, side.at, side.base = b"", 0, gap.offset + gap.length
             return
         left = side.left()
-        if side.hole is not None:  # a second gap in the rest of one message
+        if side.huge is not None:
+            end = side.huge[0] + side.huge[1]
+            after = end - (gap.offset + gap.length) if gap.frame else -1
+            have = side.huge[1] - gap.length if after >= 0 else side.offset() - side.huge[0]
+            side.notes.append(finding("message-in-gap", have=have, need=side.huge[1]))
+            yield self._huge(side, side.huge[1] - have)
+            if after >= 0:
+                self._resume(side, gap, after)
+                return
+        elif side.hole is not None:  # a second gap in the rest of one message
             if gap.frame and gap.offset + gap.length <= side.hole[1]:
                 self._resume(side, gap, side.hole[1] - gap.offset - gap.length)
                 return
@@ -784,7 +839,11 @@ class Framer:
     def _rest(self, side: Side) -> Iterator[Framed]:
         """The stream has ended inside a message: show what is there."""
         left = side.left()
-        if side.mode == MESSAGES and left >= recognise.HEADER:
+        if side.huge is not None:
+            have, need = side.offset() - side.huge[0], side.huge[1]
+            side.notes.append(finding("stream-ended-early", have=have, need=need))
+            yield self._huge(side, need - have)
+        elif side.mode == MESSAGES and left >= recognise.HEADER:
             (length,) = unpack_from(">I", side.buffer, side.at + 1)
             side.notes.append(finding("stream-ended-early", left, have=left, need=length + 1))
             yield self._message(side, left, length + 1 - left)

@@ -12,6 +12,7 @@ from .capture import CaptureFiles, Frame, open_capture_files
 from .contents import open_contents
 from .display import Context
 from .findings import Finding, Severity
+from .framing import HUGE, HUGE_HEAD
 from .index import ConnectionInfo, Index, Indexer, Options
 from .node import Node, findings, messages
 from .rows import ASSUMED, BACKEND, DECRYPTED, DIRECTIONS, INCOMPLETE, Row
@@ -101,7 +102,6 @@ class Capture:
         self.index = index
         self._last: tuple[int, MessageView] | None = None
         self.undecided = 0  # values that a filter's pattern took too long for
-        self.undecided = 0  # values that a filter's pattern took too long for
 
     def __enter__(self) -> Capture:
         return self
@@ -182,6 +182,10 @@ class Capture:
         if row.flags & DECRYPTED:
             held, _ = self.index.plain.read(row.stream, self._physical(row), row.offset, row.length)
             return held
+        if row.length > HUGE:  # nobody looks at more, and memory stays bounded
+            extents = self._pieces(
+                row.stream, self._physical(row), row.offset, row.offset + HUGE_HEAD
+            )
         return b"".join(self.files.read(e.position, e.length) for e in extents)
 
     def _pieces(self, stream: int, physical: int, at: int, end: int) -> list[Extent]:
