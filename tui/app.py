@@ -9,7 +9,7 @@ from textual.app import App, SystemCommand
 from textual.filter import LineFilter
 from textual.screen import Screen
 
-from tui.actions import ACTIONS, bindings
+from tui.actions import ACTIONS, HELP, bindings
 from tui.dialogs import help_dialog
 from tui.main_screen import MainScreen
 from tui.marks import Marks
@@ -68,8 +68,11 @@ class DissectApp(App[None]):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         yield from super().get_system_commands(screen)
+        place = HELP.get(type(screen).__name__, ("main",))[0]
+        wanted = {place, "main"} if isinstance(screen, MainScreen) else {place}
         for action in ACTIONS:
-            if action.where == "main":
+            screens = action.name.startswith("open_screen")
+            if action.where in wanted or screens:
                 yield SystemCommand(
                     action.label, action.help, lambda name=action.name: self._run_on(screen, name)
                 )

@@ -11,17 +11,17 @@ from dissector.rows import COLUMNS, Rows
 def still(capture: Any) -> Any:
     """The capture as it is now: same files, its own place to keep what it opened last.
 
-    While the index still grows its columns move in memory; copies of them do not.
+    While the index still grows its columns get longer; copies of them do not.
     """
     found = copy.copy(capture)
     found._last = None
     index = capture.index
     if not index.complete:
+        rows = Rows(lasting=True)
+        rows.extend({name: index.rows.column(name) for name, _ in COLUMNS})
         found.index = copy.copy(index)
-        found.index.rows = Rows()
-        found.index.rows.extend({name: index.rows.column(name).copy() for name, _ in COLUMNS})
+        found.index.rows = rows
         found.index.connections = dict(index.connections)
         found.index.found = dict(index.found)
         found.index.file_findings = list(index.file_findings)
-        found.index._joined = {}
     return found
