@@ -81,6 +81,23 @@ def _ndjson(
         out.write(dumps(record(capture, view, fields=fields, payload=payload)).encode() + b"\n")
 
 
+def _csv(
+    capture: Capture, out: IO[bytes], expression: Wanted, fields: bool, payload: bool
+) -> None:
+    from .slices import csv_rows
+
+    for text in csv_rows(capture, numbers(capture, expression)):
+        out.write(text)
+
+
+def _pcap(
+    capture: Capture, out: IO[bytes], expression: Wanted, fields: bool, payload: bool
+) -> None:
+    from .slices import write_pcap
+
+    write_pcap(capture, out, numbers(capture, expression))
+
+
 Writer = Callable[[Capture, IO[bytes], Wanted, bool, bool], None]
 
-_WRITERS: dict[str, Writer] = {"ndjson": _ndjson}
+_WRITERS: dict[str, Writer] = {"ndjson": _ndjson, "csv": _csv, "pcap": _pcap}

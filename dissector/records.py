@@ -116,7 +116,8 @@ def secret_ranges(tree: Node) -> Iterator[tuple[int, int]]:
     for _, node in walk_paths(tree):
         if isinstance(node.declaration, Field) and node.declaration.secret and not node.absent:
             if node.children is None:
-                yield node.start, node.end
+                ended = node.declaration.kind.rule == "string" and not node.partial
+                yield node.start, node.end - ended  # a String's zero byte is no secret
 
 
 def mask(data: bytes, ranges: Iterator[tuple[int, int]]) -> bytes:

@@ -30,7 +30,8 @@ Path = str | PathLike[str]
 
 
 class Frame(NamedTuple):
-    """One frame read again. time: ns since 1970 UTC; digits: its resolution in decimals."""
+    """One frame read again. time: ns since 1970 UTC; digits: its resolution in decimals; position: of
+    its first byte in the files."""
 
     time: int
     digits: int
@@ -38,6 +39,7 @@ class Frame(NamedTuple):
     wirelen: int
     data: bytes
     interface: Interface
+    position: int = 0
 
 
 @dataclass(slots=True)
@@ -175,8 +177,9 @@ class CaptureFiles:
         start, length = int(columns.offset[0]), int(columns.caplen[0])
         data = bytes(self.sources[number].view[start : start + length])
         return Frame(
-            int(columns.time[0]), face.digits, face.linktype, int(columns.wirelen[0]), data, face
-        )
+            int(columns.time[0]), face.digits, face.linktype, int(columns.wirelen[0]), data, face,
+            record - offset + start,
+        )  # fmt: skip
 
 
 def open_capture_files(
