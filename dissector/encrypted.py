@@ -79,6 +79,7 @@ class Encrypted:
         self._side: Side | None = None
         self._records: dict[tuple[int, int], tuple[Record, Place]] = {}
         self._waiting: set[tuple[int, int]] = set()
+        self._settled: list[tuple[int, int]] = []
         self._told = 0
 
     # -- what comes in
@@ -191,6 +192,7 @@ class Encrypted:
             self._waiting.add(key)
         else:
             self._waiting.discard(key)
+            self._settled.append(key)
 
     def _settle(self, chunks: list[Opened]) -> Iterator[Closed]:
         """Plain text goes to the second framer, the other records come out as rows."""
@@ -203,8 +205,10 @@ class Encrypted:
             self._open(physical, chunk, place)
         news = self.stream.findings[self._told :]
         self._told = len(self.stream.findings)
-        settled = [key for key in self._records if key not in self._waiting]
+        settled, self._settled = self._settled, []
         for key in settled:
+            if key not in self._records:  # opened
+                continue
             mine = [n for n in news if (self._physical(n.direction), n.offset) == key]
             news = [n for n in news if n not in mine]
             yield self._closed(key, [n.finding for n in mine])

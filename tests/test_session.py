@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import struct
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from dissector.contents import open_contents
 from dissector.display import display
 from dissector.encodings import codec
 from dissector.index import Index, Indexer, Options
-from dissector.node import Node, find
+from dissector.node import Node, find, walk
 from dissector.rows import COLUMNS, DECRYPTED
 from dissector.schemas import Schema
 from dissector.spec import Dialect
@@ -591,3 +592,48 @@ def test_whole_and_cut_rows_of_a_client(command: str, tmp_path: Path) -> None:
         path = tmp_path / f"{trial}.pcap"
         path.write_bytes(transforms.pcap(transforms.frames(transforms.conversation(sent))))
         assert columns(path, True) == columns(path, False)
+
+
+# -- hostile bytes
+
+
+@pytest.mark.parametrize("name", recorded.NAMES)
+def test_changed_bytes_never_raise_and_stay_tiled(name: str) -> None:
+    """Every kind of message with some bytes changed, cut or put in, in its own state."""
+    draw = random.Random(name)
+    kinds = {(v.path, v.dialect, v.schema.kind): v for v in recorded.views(name)}
+    for view in kinds.values():
+        layer = "backend" if view.direction == "B" else "frontend"
+        for _ in range(12):
+            data = bytearray(view.data[:4096])
+            for _ in range(draw.randint(1, 6)):
+                at = draw.randrange(len(data))
+                data[at : at + draw.randint(0, 2)] = draw.randbytes(draw.randint(0, 2))
+                data = data or bytearray(1)
+            tree = annotate(bytes(data), layer, view.dialect)
+            open_contents(tree, bytes(data), view.dialect, view.schema)
+            held = list(leaves(tree))
+            assert b"".join(data[n.start : n.end] for n in held) == data
+            assert all(a.end == b.start for a, b in pairwise(held))
+            assert all(isinstance(display(node), str) for node in walk(tree))
+
+
+@pytest.mark.parametrize("name", recorded.NAMES)
+def test_changed_captures_are_read_to_the_end(name: str, tmp_path: Path) -> None:
+    """Payload bytes changed: nothing raises, every row opens, both lanes agree."""
+    draw = random.Random(name)
+    packets = transforms.packets(recorded.path_of(name))[:400]
+    log = recorded.CONVERSATIONS / f"{name}.keylog"
+    keylog = str(log) if log.exists() else ""
+    for trial in range(2):
+        changed = []
+        for each in packets:
+            payload = bytearray(each.payload)
+            if payload and draw.random() < 0.2:
+                payload[draw.randrange(len(payload))] = draw.randrange(256)
+            changed.append(replace(each, payload=bytes(payload)))
+        views = opened(tmp_path, changed, Options(keylog=keylog))
+        assert all(v.row.length >= len(v.data) for v in views)
+        assert [v.row.number for v in views] == list(range(1, len(views) + 1))
+        path = tmp_path / "made.pcap"
+        assert columns(path, True, keylog) == columns(path, False, keylog), trial
