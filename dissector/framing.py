@@ -50,6 +50,9 @@ LANE_TAGS = {
 }
 """The type byte of the messages that a lane takes."""
 
+STARTUP_HEADER = 8
+"""Bytes of a start-up packet that tell what it is: length and code."""
+
 GSS_LARGEST = 1 << 16
 """Longer than any packet of a GSSAPI-encrypted connection: those have 16384 bytes at most."""
 
@@ -263,7 +266,12 @@ class Framer:
                 progress = True
             yield from self._decrypted(False)
             if not progress:
-                break
+                if not (final and self.patient):
+                    break
+                self.patient = False  # what was held comes before the end, in whatever order
+                for side in self.sides:
+                    if side.mode == STARTUP:
+                        yield from self._rest(side)
         if final and self.decided and not self.foreign:
             if self.encrypted is not None:
                 yield from map(self._closed, self.encrypted.finish(self.sides))
@@ -383,9 +391,7 @@ class Framer:
         from .encrypted import Encrypted
 
         self._roles(client, TLS, TLS)
-        inner = Framer(
-            self.tables, self.assumptions, client, (0, 0), session=self.session
-        )
+        inner = Framer(self.tables, self.assumptions, client, (0, 0), session=self.session)
         inner.decided = True
         inner.fast = self.fast
         inner._roles(client, STARTUP, MESSAGES)
@@ -481,7 +487,8 @@ class Framer:
         other = self.sides[1 - side.physical]
         if not self.from_start or side.left() >= HELD_LIMIT:
             return False
-        if self._direction(side) == BACKEND and other.mode == STARTUP and not other.consumed:
+        early = self._direction(side) == BACKEND and other.mode == STARTUP and not other.consumed
+        if early and self.patient:
             return bool(other.waiting or other.left() or not other.total)
         if side.mode != MESSAGES or other.mode != MESSAGES or not self.patient:
             return False
@@ -565,9 +572,7 @@ class Framer:
         arrival, frame, time = side.place(side.offset())
         side.consumed += need - missing
         side.count += 1
-        return Framed(
-            arrival, frame, time, direction, start, need, context, severity, flags, found
-        )
+        return Framed(arrival, frame, time, direction, start, need, context, severity, flags, found)
 
     def _forget(self, context: Context) -> None:
         """A table of which only a part was described is not known."""
@@ -847,7 +852,11 @@ class Framer:
             (length,) = unpack_from(">I", side.buffer, side.at + 1)
             side.notes.append(finding("stream-ended-early", left, have=left, need=length + 1))
             yield self._message(side, left, length + 1 - left)
-        elif side.mode in (MESSAGES, LOST) and left:
+        elif side.mode == STARTUP and left >= STARTUP_HEADER:
+            (length,) = unpack_from(">I", side.buffer, side.at)
+            side.notes.append(finding("stream-ended-early", left, have=left, need=length))
+            yield self._message(side, left, length - left)
+        elif side.mode in (MESSAGES, LOST, STARTUP, WAITS) and left:
             side.unread += left
         self._tell_loss(side, "; nothing after them proves a message boundary")
         self.found += side.notes

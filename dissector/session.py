@@ -23,7 +23,7 @@ from .conversation import Conversation
 from .copies import Copies
 from .encodings import codec
 from .facts import Facts, of_node
-from .findings import Finding
+from .findings import Finding, finding
 from .node import Node, findings, messages
 from .pgoutput_state import PgoutputState
 from .schemas import Column, Schema, Tables
@@ -98,6 +98,7 @@ class Session:
         self.copies = Copies(tables)
         self.copy = self.copies.mode
         self.copy_assumed = False
+        self.gaps = False
         self.started = False
         self.slots: dict[str, str] = {}
         self.replication = PgoutputState(tables)
@@ -158,7 +159,7 @@ class Session:
         return Context((tree.name,), dialect, tree)
 
     def _copy_data(self, direction: str, data: bytes, context: Context) -> None:
-        if not context.dialect.copy and self.began_in_middle:
+        if not context.dialect.copy and (self.began_in_middle or self.gaps):
             guess = guess_copy(direction, data)
             if guess:
                 self.copy[direction] = guess
@@ -177,6 +178,9 @@ class Session:
                 self._wal(data, context)
         elif mode:
             context.schema = self.copies.data(direction, data, context.tree)
+        elif direction == "B" and not context.assumed:
+            where = "here: no COPY is going on"
+            context.found.append(finding("unexpected-here", message="CopyData", where=where))
 
     def _wal(self, data: bytes, context: Context) -> None:
         inner = messages(context.tree)[-1]
@@ -225,6 +229,7 @@ class Session:
 
     def lost(self, direction: str) -> None:
         """Bytes of `direction` are missing: what they would have taught is not known any more."""
+        self.gaps = True
         if direction == "B":
             self.replication.uncertain = True
             self.replication.xid = self.replication.stream_xid = 0
@@ -529,6 +534,7 @@ _HANDLERS |= {
     for message in catalogue.MESSAGES
     if message.layer == "backend" and message.name.startswith("Authentication")
 }
+
 
 def _tag(name: str) -> int:
     return ord(catalogue.by_name(name).tag)
