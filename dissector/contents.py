@@ -17,6 +17,11 @@ _SASL = frozenset(
     ("SASLInitialResponse", "SASLResponse", "AuthenticationSASLContinue", "AuthenticationSASLFinal")
 )
 
+MAY_HOLD_SECRETS = frozenset(
+    ("AuthenticationSASLContinue", "AuthenticationSASLFinal", "Query", "Parse")
+)
+"""Messages without a secret field in which `open_contents` can find one."""
+
 
 def open_contents(tree: Node, data: bytes, dialect: Dialect, schema: Schema) -> Node:
     """Give the fields of `tree` that hold something of a known form their parts; returns `tree`.

@@ -17,6 +17,7 @@ import numpy as np
 
 from . import catalogue, display
 from .capture import Frame
+from .contents import MAY_HOLD_SECRETS
 from .records import MASK, secret_ranges
 from .rows import ASSUMED, DECRYPTED, DIRECTIONS, NO_LSN
 from .spec import Field
@@ -49,6 +50,8 @@ def write_pcap(capture: Capture, out: IO[bytes], numbers: Iterable[int]) -> None
 
 
 def _holds_secrets(name: str) -> bool:
+    if name in MAY_HOLD_SECRETS:
+        return True
     try:
         parts = list(catalogue.by_name(name).parts)
     except KeyError:
