@@ -176,7 +176,7 @@ def _binary(state: CopyState, data: bytes, start: int, end: int) -> tuple[list[T
                 value = int.from_bytes(have, "big", signed=True)
                 have = b""
         if take or stage != "value":
-            tokens.append(Token(stage, at, at + take, value))
+            tokens.append(Token("after_end" if stage == "end" else stage, at, at + take, value))
         at += take
         if not whole:
             break
