@@ -28,6 +28,7 @@ from .schemas import Tables
 from .session import Assumptions, Context, Session
 from .shapes import Run
 from .spec import Dialect
+from .waiting import waits
 
 if TYPE_CHECKING:  # cryptography is imported where a connection is encrypted
     from .encrypted import Closed, Encrypted
@@ -495,7 +496,7 @@ class Framer:
         if side.huge is not None:
             return False
         direction = DIRECTIONS[self._direction(side)]
-        if not self.session.waits(direction, side.buffer[side.at]):
+        if not waits(self.session, direction, side.buffer[side.at]):
             return False
         if self._whole(other):
             return True
@@ -524,7 +525,10 @@ class Framer:
             self._seek(side)
         elif side.mode == MESSAGES:
             (length,) = unpack_from(">I", side.buffer, side.at + 1)
-            if self._sound(side, length):
+            if HUGE <= length <= recognise.LARGEST:
+                side.thin()
+                yield self._huge(side, 0)
+            elif self._sound(side, length):
                 yield self._message(side, size)
             else:
                 yield from self._nonsense(side, length)
@@ -598,6 +602,10 @@ class Framer:
         begins, stop = walk(side.buffer, side.at, tag, BLOCK)
         count = len(begins)
         ends = np.append(begins[1:], stop)[:count]
+        long = np.flatnonzero(ends - begins > HUGE)
+        if len(long):
+            count = int(long[0])
+            ends = ends[:count]
         places = side.places(ends + side.base)
         horizon = self._horizon(self.sides[1 - side.physical])
         if horizon is not None:

@@ -9,11 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from dissector.capture import open_capture_files
-from dissector.index import Index, Indexer, Options
-from dissector.rows import COLUMNS
-from dissector.view import open_capture
 from transforms import (
     CAPTURES,
     Packet,
@@ -27,6 +22,11 @@ from transforms import (
     resegmented,
     shuffled,
 )
+
+from dissector.capture import open_capture_files
+from dissector.index import Index, Indexer, Options
+from dissector.rows import COLUMNS
+from dissector.view import open_capture
 
 SHIPPED = sorted([*CAPTURES.glob("*.pcap*"), *CAPTURES.glob("conversation/*.pcap*")])
 LOGICAL = sorted(CAPTURES.glob("pg*-*.pcap"))
@@ -90,7 +90,7 @@ def damaged(given: Sequence[Packet], seed: int, share: float) -> list[Packet]:
             if data[:1] == b"W" or b"W\0\0\0\7\0\0\0" in data or b"W\0\0\0\7" in data:
                 began.add(packet.flow)
                 at = data.index(b"W\0\0\0\7") + 8
-        inside = range(0, min(rest.get(packet.flow, 0), len(data)))
+        inside = range(min(rest.get(packet.flow, 0), len(data)))
         spans = [inside]
         while at + 5 <= len(data):
             end = at + 1 + struct.unpack_from(">I", data, at + 1)[0]

@@ -1,0 +1,129 @@
+"""Exports and lists: the fast writers equal the slow ones, CSV, slices of captures."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import struct
+from pathlib import Path
+
+import pytest
+from transforms import CAPTURES, frames, joined, packets, pcap, pcapng, records, without
+
+from dissector.export import write_export
+from dissector.index import Options
+from dissector.records import dumps, record
+from dissector.report import list_cells
+from dissector.runs import Runs
+from dissector.view import open_capture
+
+SHIPPED = sorted([*CAPTURES.glob("*.pcap*"), *CAPTURES.glob("conversation/*.pcap*")])
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.stem)
+def test_fast_writers_equal_the_slow_ones(path: Path) -> None:
+    with open_capture([str(path)]) as capture:
+        capture.read()
+        numbers = range(1, capture.count + 1)
+        runs = Runs(capture)
+        lines = [line for block in runs.lines(numbers) for line in block]
+        objects = [text for block in runs.objects(numbers) for text in block]
+        step = max(1, capture.count // 700)  # the slow writers take long: of large ones a share
+        for number in numbers[::step]:
+            view = capture.message(number)
+            assert lines[number - 1] == "\t".join(list_cells(capture, view))
+            assert objects[number - 1] == dumps(record(capture, view, fields=True))
+
+
+def test_fast_writers_after_losses(tmp_path: Path) -> None:
+    given = joined(packets(CAPTURES / "pg15-proto3.pcap"), 700)
+    path = tmp_path / "lossy.pcap"
+    path.write_bytes(pcap(frames(without(given, lambda i, p: i % 9 == 8))))
+    with open_capture([str(path)]) as capture:
+        capture.read()
+        numbers = range(1, capture.count + 1)
+        lines = [line for block in Runs(capture).lines(numbers) for line in block]
+        objects = [text for block in Runs(capture).objects(numbers) for text in block]
+        assert any(capture.row(n).severity for n in numbers)
+        for number in numbers:
+            view = capture.message(number)
+            assert lines[number - 1] == "\t".join(list_cells(capture, view))
+            assert objects[number - 1] == dumps(record(capture, view, fields=True))
+
+
+def exported(path: Path, out: Path, form: str, expression: str | None = None, **options: bool) -> bytes:
+    with open_capture([str(path)], Options(**options)) as capture:
+        write_export(capture, form, str(out), expression)
+    return out.read_bytes()
+
+
+def test_csv_is_the_rows_of_the_json(tmp_path: Path) -> None:
+    path = CAPTURES / "pg16-proto4.pcap"
+    text = exported(path, tmp_path / "o.csv", "csv")
+    assert b"\r\n" in text
+    rows = list(csv.DictReader(io.StringIO(text.decode(), newline="")))
+    objects = [json.loads(x) for x in exported(path, tmp_path / "o.json", "ndjson").splitlines()]
+    assert len(rows) == len(objects) > 500
+    for row, one in zip(rows, objects, strict=True):
+        for key in ("number", "frame", "time", "stream", "direction", "source", "message", "length"):
+            assert row[key] == str(one[key])
+        assert row["path"] == ".".join(one["path"])
+        assert row["lsn"] == (one["lsn"] or "")
+        assert row["xid"] == str(one["xid"] or "")
+        relation = one["relation"] or ""
+        assert row["relation"] == (relation if isinstance(relation, str) else ", ".join(relation))
+
+
+def test_csv_holds_no_formulas() -> None:
+    from dissector.slices import _cell
+
+    assert _cell("=cmd()") == "'=cmd()"
+    assert _cell("public.t") == "public.t"
+
+
+def test_a_slice_holds_the_frames_of_the_messages(tmp_path: Path) -> None:
+    path = CAPTURES / "pg16-proto4.pcap"
+    out = tmp_path / "slice.pcap"
+    exported(path, out, "pcap", "message == Truncate")
+    whole, part = records(path), records(out)
+    assert 0 < len(part) < len(whole)
+    assert [r for r in whole if r in part] == part  # same bytes, times and link type, in order
+    with open_capture([str(path)]) as capture:
+        capture.read()
+        wanted = {
+            frame
+            for n in range(1, capture.count + 1)
+            if capture.message(n).path[-1] == "Truncate"
+            for frame in capture.message(n).frames
+        }
+    assert part == [whole[frame - 1] for frame in sorted(wanted)]
+
+
+def test_several_link_types_make_a_pcapng(tmp_path: Path) -> None:
+    given = joined(packets(CAPTURES / "pg11-small.pcap"), 1448)
+    first, second = tmp_path / "a.pcap", tmp_path / "b.pcap"
+    half = len(given) // 2
+    first.write_bytes(pcap(frames(given[:half])))
+    second.write_bytes(pcapng(frames(given[half:], "raw 101")))
+    out = tmp_path / "o.pcapng"
+    with open_capture([str(first), str(second)]) as capture:
+        write_export(capture, "pcap", str(out), None)
+    found = records(out)
+    assert {link for _, link, _ in found} == {link for p in (first, second) for _, link, _ in records(p)}
+    assert out.read_bytes()[:4] == b"\x0a\x0d\x0d\x0a"
+    before = {frame for p in (first, second) for _, _, frame in records(p)}
+    assert len(found) > 10
+    assert all(frame in before for _, _, frame in found)
+    assert [time for time, _, _ in found] == sorted(time for time, _, _ in found)
+
+
+@pytest.mark.parametrize("secrets", [False, True])
+def test_a_slice_masks_secrets(tmp_path: Path, secrets: bool) -> None:
+    path = CAPTURES / "conversation" / "login-cleartext.pcap"
+    password = "Geheim ü1".encode()
+    assert password in path.read_bytes()
+    made = exported(path, tmp_path / "o.pcap", "pcap", show_secrets=secrets)
+    assert (password in made) == secrets
+    assert [len(f) for _, _, f in records(tmp_path / "o.pcap")]
+    assert struct.unpack_from("<I", made, 20)[0] == struct.unpack_from("<I", path.read_bytes(), 20)[0]
