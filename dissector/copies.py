@@ -7,16 +7,19 @@ messages so that each can say where in them it begins.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .annotate import annotate
 from .archives import Entry, TarReader
 from .commands import Command
 from .copying import CopyState, command_state, scan
-from .node import Node, messages
+from .node import Node, findings, messages
 from .schemas import Schema, Tables
+from .spec import Dialect
 
 MOST_STATES = 50_000
 """Different states of one connection's rows that are kept: a client that cuts rows at random makes
@@ -149,3 +152,14 @@ def _at_row(state: CopyState) -> bool:
     if state.form == "binary":
         return (state.stage, state.left) == ("column_count", 2)
     return not (state.column or state.inside or state.escaped)
+
+
+def guess_copy(direction: str, data: bytes) -> str:
+    """What CopyData seems to hold where its beginning was not seen; "" when nothing fits well."""
+    layer = "frontend" if direction == "F" else "backend"
+    outside = Dialect(copy="pgoutput")
+    for dialect in (outside, replace(outside, proto_version=2, in_stream=True)):
+        tree = annotate(data, layer, dialect)
+        if len(messages(tree)) >= 2 and not findings(tree):
+            return "pgoutput"
+    return ""

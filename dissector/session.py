@@ -20,23 +20,21 @@ from .annotate import annotate
 from .command_check import check
 from .commands import Command, parse_command
 from .conversation import Conversation
-from .copies import Copies
+from .copies import Copies, guess_copy
 from .encodings import codec
 from .facts import Facts, of_node
 from .findings import Finding, finding
-from .node import Node, findings, messages
+from .node import Node, messages
 from .pgoutput_state import PgoutputState
 from .schemas import Column, Schema, Tables
 from .session_header import header_of
 from .spec import LAST_RELEASE, Dialect, Message
 from .text import decode_text
+from .waiting import ASKING, BOTH_WAYS, PASSWORD
 from .wal import check as check_wal
 
 NO_LSN = (1 << 64) - 1
 """In an index row: the message has no LSN. No WAL position can be this high."""
-
-BOTH_WAYS = ("pgoutput", "plugin", "wal")
-"""Modes of COPY BOTH: servers were seen to send a keepalive after their CopyDone."""
 
 REPLICATION = ("pgoutput", "plugin", "wal", "backup")
 """What CopyData holds where it holds messages of the replication layer."""
@@ -204,28 +202,6 @@ class Session:
         if copy:
             return self.copies.lane(direction)[0]
         return "rows" if direction == "B" and not self.in_startup else ""
-
-    def waits(self, direction: str, tag: int) -> bool:
-        """Whether the message that begins with `tag` can only come after something of the other side: it
-        answers what was not asked yet, or asks before the answer that clients wait for. Captures can hold
-        segments in another order than they were sent.
-        """
-        if self.began_in_middle or self.in_startup:
-            return False
-        if direction == "B":
-            if tag == AUTHENTICATION:
-                return self.auth_due
-            kinds = ANSWERS.get(tag)
-            if kinds is None or not self.started:
-                return self.auth_due and tag in ANSWERS
-            if tag == COMPLETE and self.copy["F"] and self.copy["F"] not in BOTH_WAYS:
-                return True  # the client's CopyDone comes first
-            return not self.conversation.asked(kinds)
-        if tag in COPYING:
-            return not self.copy["F"] and self.conversation.head() is not None
-        if not self.started:
-            return not self.auth_due if tag == PASSWORD else tag != TERMINATE
-        return tag == QUERY and self.conversation.in_query()
 
     def lost(self, direction: str) -> None:
         """Bytes of `direction` are missing: what they would have taught is not known any more."""
@@ -477,17 +453,6 @@ class Session:
         return self.tables.schemas.number(schema)
 
 
-def guess_copy(direction: str, data: bytes) -> str:
-    """What CopyData seems to hold where its beginning was not seen; "" when nothing fits well."""
-    layer = "frontend" if direction == "F" else "backend"
-    outside = Dialect(copy="pgoutput")
-    for dialect in (outside, replace(outside, proto_version=2, in_stream=True)):
-        tree = annotate(data, layer, dialect)
-        if len(messages(tree)) >= 2 and not findings(tree):
-            return "pgoutput"
-    return ""
-
-
 def _request(kind: str) -> Handler:
     return lambda session, values, context: session.conversation.other(kind)
 
@@ -535,39 +500,6 @@ _HANDLERS |= {
     if message.layer == "backend" and message.name.startswith("Authentication")
 }
 
-
-def _tag(name: str) -> int:
-    return ord(catalogue.by_name(name).tag)
-
-
-_RUN, _TOLD = ("execute", "query"), ("describe", "query")
-ANSWERS = {
-    _tag(name): kinds
-    for names, kinds in (
-        (("ParseComplete",), ("parse",)),
-        (("BindComplete",), ("bind",)),
-        (("CloseComplete",), ("close",)),
-        (("RowDescription", "NoData", "ParameterDescription"), _TOLD),
-        (("DataRow", "CommandComplete", "EmptyQueryResponse", "PortalSuspended"), _RUN),
-        (("CopyInResponse", "CopyOutResponse", "CopyBothResponse"), _RUN),
-        (("FunctionCallResponse",), ("function",)),
-        (("ReadyForQuery",), ("query", "sync", "function")),
-    )
-    for name in names
-}
-"""Type bytes of messages that a server only sends when it was asked something, and by what requests."""
-
-AUTHENTICATION, PASSWORD = _tag("AuthenticationOk"), _tag("PasswordMessage")
-COMPLETE = _tag("CommandComplete")
-QUERY, TERMINATE = _tag("Query"), _tag("Terminate")
-COPYING = (_tag("CopyData"), _tag("CopyDone"), _tag("CopyFail"))
-
-ASKING = frozenset(
-    f"Authentication{name}"
-    for name in ("KerberosV5", "CleartextPassword", "MD5Password", "GSS", "GSSContinue", "SSPI", "SASL",
-                 "SASLContinue")
-)  # fmt: skip
-"""Authentication requests that the client answers."""
 
 _SILENT = frozenset(
     ("DataRow", "ReadyForQuery", "CommandComplete", "ParseComplete", "BindComplete", "CloseComplete",
