@@ -525,13 +525,13 @@ class Framer:
             self._seek(side)
         elif side.mode == MESSAGES:
             (length,) = unpack_from(">I", side.buffer, side.at + 1)
-            if HUGE <= length <= recognise.LARGEST:
+            if not self._sound(side, length):
+                yield from self._nonsense(side, length)
+            elif HUGE <= length:
                 side.thin()
                 yield self._huge(side, 0)
-            elif self._sound(side, length):
-                yield self._message(side, size)
             else:
-                yield from self._nonsense(side, length)
+                yield self._message(side, size)
         else:
             side.at += size
             side.consumed += size
