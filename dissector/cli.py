@@ -135,11 +135,43 @@ def open_(captures: tuple[str, ...], expression: str | None, number: int | None,
                  number=number or 0))  # fmt: skip
 
 
+@pgdissect.command()
+@click.option("-i", "--interface", required=True, metavar="NAME", help="Where to record: lo, eth0, any.")
+@click.option("--port", "ports", type=click.IntRange(1, 65535), multiple=True,
+              help="A PostgreSQL server's port (repeatable); 5432 where none is named.")
+@click.option("--write", metavar="FILE", help="Keep what is recorded; it must not exist yet.")
+@click.option("--recorder", type=click.Choice(["dumpcap", "tcpdump", "scapy"]),
+              help="Record with this program; the first that works otherwise.")
+@click.option("--keylog", metavar="FILE", help="NSS key log that decrypts TLS.")
+@click.option("--show-secrets", is_flag=True, help="Show passwords, proofs, tokens, cancel keys.")
+def live(interface: str, ports: tuple[int, ...], write: str | None, recorder: str | None,
+         keylog: str | None, show_secrets: bool) -> None:  # fmt: skip
+    """Record an interface and show what passes as it comes."""
+    if not _on_terminal(()):
+        raise click.UsageError("live needs a terminal; to record only: tcpdump -w FILE -i INTERFACE")
+    from tui.live import run_live
+
+    sys.exit(run_live(interface, ports, write or "", recorder or "", keylog or "", show_secrets))
+
+
+@pgdissect.command()
+@_captures
+@click.option("--web-port", type=click.IntRange(1, 65535), default=8000, show_default=True,
+              help="Port of the web server, on this machine only.")
+def serve(captures: tuple[str, ...], web_port: int, strict: bool, **given: Any) -> None:
+    """Show captures in a browser, on this machine only (needs the extra `serve`)."""
+    from tui.serving import serve_captures
+
+    sys.exit(serve_captures(list(captures), _options(given), web_port))
+
+
 def _on_terminal(captures: tuple[str, ...]) -> bool:
     """Whether the interface can be shown: it draws on standard error and reads keys from file 0.
 
     Where the capture comes on standard input, that moves away and the terminal takes its place.
     """
+    if "TEXTUAL_DRIVER" in os.environ:  # a browser is the terminal
+        return True
     if not (sys.stderr.isatty() and sys.stdout.isatty()):
         return False
     if sys.stdin is None or sys.stdin.isatty() or "-" not in captures:

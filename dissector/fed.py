@@ -35,7 +35,8 @@ class FedCapture(Capture):
     temporary file, which both processes read while it grows. follow: the (one) file is still written
     by another program; reading goes on at its end until `finish`.
 
-    paused: see `pause`. failed: why it ended, one line for people, or "".
+    paused: see `pause`. recorder: what writes the file, if it is known: something with `running` and
+    `said()`. failed: why it ended, one line for people, or "".
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class FedCapture(Capture):
     ) -> None:
         self._prepare(paths, options, Index(lasting=True))
         self.paused = False
+        self.recorder: Any = None
         self.failed = ""
         self.following = follow
         self._parts: Queue[tuple[str, Any]] = Queue(WAITING)
@@ -56,7 +58,9 @@ class FedCapture(Capture):
         self._input = open_input() if STDIN in self.paths else None
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the capture)
         if follow and len(self.paths) > 1:
-            raise CaptureError("one capture can be followed while it is written; name only that one")
+            raise CaptureError(
+                "one capture can be followed while it is written; name only that one"
+            )
         plain = follow or all(is_plain_file(path) for path in self.paths)
         if plain and not follow:
             self._open()
@@ -146,9 +150,7 @@ class FedCapture(Capture):
         except ValueError:  # closed meanwhile
             return
         if not size and not self._cut:
-            self._cut = (
-                f"{self._labels[0]}: no bytes came; pipe a capture in: tcpdump -U -w - | pgdissect -"
-            )
+            self._cut = f"{self._labels[0]}: no bytes came; pipe a capture in: tcpdump -U -w - | pgdissect -"
         self.finish()
 
     # For the program.

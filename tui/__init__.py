@@ -20,13 +20,14 @@ SWITCH = 0.001
 
 def run(
     paths: Sequence[str], options: Any, *, follow: bool = False, expression: str = "",
-    number: int = 0, title: str = "", marks: bool = True,
+    number: int = 0, title: str = "", marks: bool = True, recorder: Any = None,
 ) -> int:  # fmt: skip
     """Open captures and show them until the user quits; gives the exit code.
 
     The index is made by another process while the interface runs. options: as
     `dissector.view.open_capture` takes them. follow: the capture is still written. expression: a
-    filter to begin with; number: the message to begin at. What cannot be opened, and a filter that is
+    filter to begin with; number: the message to begin at. recorder: the `dissector.live.Recorder` that
+    writes the capture. What cannot be opened, and a filter that is
     wrong, raises its `UserError` or `UsageProblem` before anything is drawn.
     """
     from dissector.capture.sources import STDIN
@@ -37,6 +38,7 @@ def run(
 
         compile(expression)
     capture = FedCapture(paths, options, follow=follow)
+    capture.recorder = recorder
     with capture:  # textual is imported while the other process already reads
         from tui.marks import Marks
         from tui.settings import Settings
@@ -44,7 +46,8 @@ def run(
 
         if STDIN in paths:
             title = title or "standard input"
-            _take_terminal()
+            if not os.isatty(0):
+                _take_terminal()
         title = title or (paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more")
         kept = Marks("" if STDIN in paths or not marks else paths[0])
         settings = Settings.load()

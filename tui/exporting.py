@@ -36,8 +36,25 @@ class Cancelled(Exception):  # noqa: N818
 
 
 def start(screen: Any, capture: Any, numbers: Sequence[int], what: str, title: str) -> None:
-    """Ask for format and file, then write messages `numbers`. what: they in words; title: the capture."""
+    """Ask which messages, in which format and to which file, then write them.
+
+    screen: the viewer. numbers: of the messages that it shows; what: they in words; title: the
+    capture.
+    """
     app = screen.app
+    total, current = capture.count, screen.messages.number
+    choices: list[tuple[str, Sequence[int]]] = [(f"What is shown: {what}", numbers)]
+    choices.append((f"Only message {current:,}", [current]))
+    if len(numbers) != total:
+        choices.append((f"All {total:,} messages", range(1, total + 1)))
+    chosen: list[Any] = []
+
+    def asked_which(place: int | None) -> None:
+        if place is None:
+            return
+        chosen.append(choices[place][1])
+        words = [text for text, _, _, _ in FORMATS]
+        app.push_screen(ChooseDialog(f"Export {len(chosen[0]):,} messages as", words), asked_form)
 
     def asked_form(place: int | None) -> None:
         if place is None:
@@ -62,10 +79,10 @@ def start(screen: Any, capture: Any, numbers: Sequence[int], what: str, title: s
             go(place, path)
 
     def go(place: int, path: Path) -> None:
-        app.push_screen(ExportDialog(capture, FORMATS[place], path, numbers))
+        app.push_screen(ExportDialog(capture, FORMATS[place], path, chosen[0]))
 
-    words = [text for text, _, _, _ in FORMATS]
-    app.push_screen(ChooseDialog(f"Export {what}", words), asked_form)
+    texts = [text for text, _ in choices]
+    app.push_screen(ChooseDialog("Export which messages?", texts), asked_which)
 
 
 class ExportDialog(ModalScreen[None]):

@@ -16,8 +16,12 @@ from textual.widgets.option_list import Option
 from dissector.query import Completion, QueryError, compile, complete
 from dissector.text import visible
 from tui.actions import bindings
+from tui.present import fit
 
 LABEL = "Filter: "
+
+WIDTH = 72
+"""Cells of the list of completions."""
 
 SHOWN = 12
 """Completions seen at once."""
@@ -205,14 +209,13 @@ class FilterBar(Vertical):
             self._hide()
             return
         wide = min(28, max(len(each.text) for each in self._offers))
-        shown.add_options(
-            Option(
-                Content.assemble(
-                    each.text.ljust(wide), "  ", (f"{each.kind}  {each.detail}", "dim")
-                )
-            )
-            for each in self._offers
-        )
+        room = min(WIDTH, self.screen.size.width * 9 // 10) - 7
+        options = []
+        for each in self._offers:
+            text = fit(each.text, max(wide, min(len(each.text), room)))
+            about = fit(f"{each.kind}  {each.detail}", max(0, room - len(text)))
+            options.append(Option(Content.assemble(text, "  ", (about, "dim"))))
+        shown.add_options(options)
         shown.highlighted = 0
         start = 0 if self._past else self._offers[0].start
         x = max(0, min(len(LABEL) + start, self.screen.size.width - 40))

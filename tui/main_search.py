@@ -109,6 +109,10 @@ class Searches(Screen[None]):
             if at_end and capture.following and self.narrowing.now.chosen is None:
                 self.messages.action_last()
             self._say_status()
+        recorder = capture.recorder
+        if capture.following and recorder is not None and not recorder.running:
+            capture.finish()
+            self._inform(f"{recorder.program} ended: {recorder.said() or 'it said nothing'}")
         if not capture.busy:
             self._feed_ended()
 

@@ -170,7 +170,7 @@ def place_columns(
     spare = width - SIGNS - sum(wants[c.name] + 1 for c in chosen)
     for name, most in (("relation", 28), ("message", 26)):
         if name in (c.name for c in chosen):
-            more = max(0, min(spare // 3, most - wants[name]))
+            more = max(0, min(spare // 5, most - wants[name]))
             wants[name] += more
             spare -= more
     wants["summary"] += max(0, spare)

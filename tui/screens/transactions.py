@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -53,6 +54,8 @@ class TransactionList(Model):
         self._capture = capture
         self._table = transactions(capture.index, subxid_reader(capture))
         self._last: tuple[int, Transaction] | None = None
+        number = replace(self.columns[0], width=max(4, len(str(len(self._table)))))
+        self.columns = (number, *self.columns[1:])
 
     def __len__(self) -> int:
         return len(self._table)
