@@ -74,8 +74,8 @@ def _ndjson(
     if fields and not payload:
         from .runs import Runs
 
-        for block in Runs(capture).objects(numbers(capture, expression)):
-            out.write(("\n".join(block) + "\n").encode())
+        for text in Runs(capture).written(numbers(capture, expression), fields=True):
+            out.write(text)
         return
     for view in selected(capture, expression):
         out.write(dumps(record(capture, view, fields=fields, payload=payload)).encode() + b"\n")

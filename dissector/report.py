@@ -47,8 +47,8 @@ def write_list(capture: Capture, out: IO[str], expression: str | None, limit: in
         return
     from .runs import Runs
 
-    for block in Runs(capture).lines(numbers(capture, expression, limit)):
-        out.write("\n".join(block) + "\n")
+    for text in Runs(capture).written(numbers(capture, expression, limit), fields=False):
+        out.write(text.decode())
 
 
 def _aligned(cells: tuple[str, ...], width: int) -> str:

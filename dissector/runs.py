@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
 from . import display
+from .parallel import in_order, processors
 from .quick import Kind, UnusualError
 from .records import _clean, dumps, record
 from .rows import ASSUMED, BACKEND, COLUMNS, DECRYPTED, DIRECTIONS, INCOMPLETE, NO_LSN
@@ -22,6 +23,9 @@ from .view import Capture, MessageView
 
 BLOCK = 2048
 """Messages whose bytes are read at once."""
+
+MANY = 20_000
+"""Messages from which on several processes are worth their start."""
 
 WIDE = 1 << 23
 """Bytes of a stream that are read at once: where the chosen messages lie further apart, each is opened."""
@@ -71,6 +75,25 @@ class Runs:
         """JSON objects with fields, in blocks."""
         for block in _blocks(numbers):
             yield self._block(block, self._object, self._slow_object)
+
+    def written(self, numbers: Iterable[int], fields: bool) -> Iterator[bytes]:
+        """Lines, or JSON objects with `fields`, as text to write. Where there are many messages, several
+        processes share the work; what is written does not depend on it."""
+        source = iter(numbers)
+        ahead = list(islice(source, MANY))
+        rest: Iterable[int] = ahead
+        if len(ahead) == MANY and processors() > 1:
+            chosen = np.fromiter(source, np.int64)
+            blocks = [chosen[i : i + BLOCK] for i in range(0, len(chosen), BLOCK)]
+            yield self._text(ahead, fields)
+            yield from in_order(blocks, lambda block: self._text(block.tolist(), fields))
+            return
+        for part in _blocks(chain(rest, source)):
+            yield self._text(part, fields)
+
+    def _text(self, numbers: list[int], fields: bool) -> bytes:
+        make = self.objects if fields else self.lines
+        return "".join(f"{line}\n" for block in make(numbers) for line in block).encode()
 
     # -- one block
 

@@ -1,4 +1,4 @@
-"""Losses, beginnings in the middle, damage and other protocols: nothing is invented, nothing lost silently."""
+"""Losses, beginnings in the middle, damage, other protocols: nothing is invented, nothing lost silently."""
 
 from __future__ import annotations
 
