@@ -338,6 +338,8 @@ class Kind:
         """What `dissector.summary` names of a message whose fields are all numbers."""
         for child in inner.children or ():
             declared = child.declaration
+            if child.children == [] and not child.absent:
+                raise UnusualError  # a repeat without elements, which the summary names too
             if id(child) not in items or not isinstance(declared, Field):
                 continue
             if declared.includes_self or declared.layer or isinstance(declared.constant, str):
@@ -595,7 +597,10 @@ class Kind:
             if end - start != self.flat.numbers.size:
                 raise UnusualError
             values = self.flat.numbers.unpack_from(data, start)
-            return self.flat.summary(values)[:WIDTH], self.flat.json(values) if fields else ""
+            text = self.flat.summary(values)
+            if len(text) > WIDTH:
+                text = text[: WIDTH - 1] + "…"
+            return text, self.flat.json(values) if fields else ""
         if self.rows:
             if not fields:
                 return self._row_line(data, start, opened), ""
