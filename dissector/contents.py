@@ -8,10 +8,11 @@ the session's to say.
 from __future__ import annotations
 
 from . import archives, copying, sasl, sql, wal
-from .inside import as_text
+from .catalogue.outside import HANDSHAKE, HANDSHAKES
+from .inside import NUMBER, as_text, leaf, listed, named
 from .node import Node, messages
 from .schemas import Schema
-from .spec import Dialect, Message
+from .spec import Dialect, Field, Message
 
 _SASL = frozenset(
     ("SASLInitialResponse", "SASLResponse", "AuthenticationSASLContinue", "AuthenticationSASLFinal")
@@ -42,6 +43,8 @@ def open_contents(tree: Node, data: bytes, dialect: Dialect, schema: Schema) -> 
         _wal_data(inner, data, dialect)
     elif name == "archive or manifest data":
         _archive(inner, data)
+    elif name == "TLSRecord":
+        _handshakes(inner, data)
     elif name in ("Query", "Parse"):
         node = _field(inner, "query")
         if node is not None:
@@ -93,6 +96,31 @@ def _wal_data(inner: Node, data: bytes, dialect: Dialect) -> None:
         _open(inner, data, wal.parts(lsn.value, data, node.start, node.end))
     elif dialect.copy == "plugin" and _is_text(data[node.start : node.end], dialect.encoding):
         as_text(node)
+
+
+_TYPE = Field("handshake_type", NUMBER, "Which handshake message it is.", values=HANDSHAKES)
+_LENGTH = Field("handshake_length", NUMBER, "Bytes of it that follow.")
+_BODY = named("handshake_body", "What the message says; the session's header tells the most of it.")
+
+
+def _handshakes(inner: Node, data: bytes) -> None:
+    """Handshake messages in the clear, where they fill the record: encrypted ones do not look so."""
+    node, kind = _field(inner, "fragment"), inner.child("content_type")
+    if node is None or kind is None or kind.value != HANDSHAKE:
+        return
+    elements: list[tuple[list[Node], None]] = []
+    at = node.start
+    while at + 4 <= node.end and data[at] in HANDSHAKES:
+        size = int.from_bytes(data[at + 1 : at + 4], "big")
+        nodes = [
+            leaf(_TYPE, data, at, at + 1, data[at]),
+            leaf(_LENGTH, data, at + 1, at + 4, size),
+            leaf(_BODY, data, at + 4, at + 4 + size),
+        ]
+        elements.append((nodes, None))
+        at += 4 + size
+    if elements and at == node.end:
+        node.children = [listed("handshakes", "Handshake messages in the record.", elements)]
 
 
 def _archive(inner: Node, data: bytes) -> None:

@@ -110,9 +110,7 @@ class Conversation:
         described = source.parameters or Schema("parameters")
         known = len(described.columns)
         more = tuple(Column(f"${i}") for i in range(known + 1, count + 1))
-        return with_formats(
-            replace(described, columns=described.columns + more), parameter_formats
-        )
+        return with_formats(replace(described, columns=described.columns + more), parameter_formats)
 
     def describe(self, kind: str, name: str) -> None:
         request = Request("describe")

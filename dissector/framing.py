@@ -527,7 +527,7 @@ class Framer:
             (length,) = unpack_from(">I", side.buffer, side.at + 1)
             if not self._sound(side, length):
                 yield from self._nonsense(side, length)
-            elif HUGE <= length:
+            elif length >= HUGE:
                 side.thin()
                 yield self._huge(side, 0)
             else:

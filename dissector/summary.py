@@ -7,7 +7,7 @@ from dataclasses import replace
 from . import display
 from .columns import column_values
 from .display import Context
-from .node import Node
+from .node import Node, walk
 from .opened import Opened
 from .spec import Field, Message
 
@@ -113,7 +113,15 @@ def _record(inner: Node, context: Context) -> str:
     kind, size = inner.child("content_type"), inner.child("record_length")
     if kind is None or size is None:
         return ""
-    return f"{display.display(kind, context)}, {size.value} bytes"
+    names = [
+        display.display(each.children[0], context).partition("(")[2].rstrip(")")
+        for node in walk(inner)
+        if node.name == "handshakes" and node.index < 0
+        for each in node.children or ()
+        if each.children
+    ]
+    shown = ", ".join([display.display(kind, context), *names])
+    return f"{shown}, {size.value} bytes"
 
 
 def _error(inner: Node, context: Context) -> str:

@@ -537,6 +537,9 @@ def test_queries_over_tls(name: str) -> None:
     assert header["encryption"] == ("TLS (direct)" if name == "tls-direct" else "TLS")
     assert header["TLS server name (SNI)"] == "localhost"
     assert header["TLS ALPN"] == "postgresql (offered: postgresql)" or name.startswith("tls12")
+    client, server = (next(v for v in of(name, "TLSRecord") if v.direction == d) for d in "FB")
+    assert field(client, "fragment.handshakes[0].handshake_type") == 1  # ClientHello
+    assert field(server, "fragment.handshakes[0].handshake_type") == 2  # ServerHello
     rows = [row for result in results(name) for row in result]
     assert ["Verschlüsselt", 42] in rows
     assert any(len(str(row[0])) == 35200 for row in rows)

@@ -46,6 +46,25 @@ def _answer(name: str, request: str, letters: str) -> Message:
     return _outside(name, "B", meaning, answer)
 
 
+HANDSHAKE = 22
+"""The content type of handshake messages."""
+
+HANDSHAKES: Mapping[int | str, str] = MappingProxyType(
+    {
+        1: "ClientHello",
+        2: "ServerHello",
+        4: "NewSessionTicket",
+        11: "Certificate",
+        12: "ServerKeyExchange",
+        13: "CertificateRequest",
+        14: "ServerHelloDone",
+        15: "CertificateVerify",
+        16: "ClientKeyExchange",
+        22: "CertificateStatus",
+    }
+)
+"""Handshake messages that are sent in the clear (RFC 5246 section 7.4, RFC 8446 section 4)."""
+
 SSL_RESPONSE = _answer("SSLResponse", "SSLRequest", "SN")
 GSSENC_RESPONSE = _answer("GSSENCResponse", "GSSENCRequest", "GN")
 
