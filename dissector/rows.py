@@ -66,10 +66,10 @@ class Growing:
         self.lasting = lasting
 
     def extend(self, values: NDArray[Any]) -> None:
-        """Append `values`; amortised: capacity grows by a quarter."""
+        """Append `values`; amortised: capacity grows by an eighth."""
         need = self.size + len(values)
         if need > len(self._data):
-            room = max(need, len(self._data) + len(self._data) // 4)
+            room = max(need, len(self._data) + len(self._data) // 8)
             if self.lasting:
                 larger = np.empty(room, self._data.dtype)
                 larger[: self.size] = self._data[: self.size]

@@ -20,7 +20,7 @@ def statistics(capture: Capture) -> dict[str, Any]:
     the time span, findings by severity."""
     index = capture.index
     rows, tables = index.rows, index.tables
-    paths, lengths = rows.column("path"), rows.column("length").astype(np.int64)
+    paths, lengths = rows.column("path"), rows.column("length")
     directions, times = rows.column("direction"), rows.column("time")
     kinds = [
         {"message": list(tables.paths[i]), **counted}
@@ -41,7 +41,7 @@ def statistics(capture: Capture) -> dict[str, Any]:
         "connections": len(index.connections),
         "postgresql_connections": sum(1 for c in index.connections.values() if c.postgres),
         "messages": len(rows),
-        "bytes": int(lengths.sum()),
+        "bytes": int(lengths.sum(dtype=np.int64)),
         "time": span,
         "kinds": sorted(kinds, key=lambda k: (-k["messages"], k["message"])),
         "directions": sides,
@@ -50,9 +50,17 @@ def statistics(capture: Capture) -> dict[str, Any]:
     }
 
 
+BLOCK = 1 << 16
+"""Rows that are counted at once: bounds the memory."""
+
+
 def _by(keys: np.ndarray, lengths: np.ndarray, size: int) -> Iterator[tuple[int, dict[str, int]]]:
-    counts = np.bincount(keys, minlength=size)
-    sums = np.bincount(keys, weights=lengths, minlength=size)
+    """(key, messages and bytes) for every key that occurs; keys are below `size`."""
+    counts, sums = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for at in range(0, len(keys), BLOCK):
+        block, weights = keys[at : at + BLOCK], lengths[at : at + BLOCK]
+        counts += np.bincount(block, minlength=size)
+        sums += np.bincount(block, weights=weights, minlength=size).astype(np.int64)
     for i in np.flatnonzero(counts).tolist():
         yield i, {"messages": int(counts[i]), "bytes": int(sums[i])}
 
@@ -61,7 +69,7 @@ def _relations(capture: Capture) -> list[dict[str, Any]]:
     """Messages and bytes by relation name; a Truncate counts for each relation of its list."""
     rows, schemas = capture.index.rows, capture.index.tables.schemas
     totals: dict[str, list[int]] = {}
-    lengths = rows.column("length").astype(np.int64)
+    lengths = rows.column("length")
     for i, counted in _by(rows.column("relation"), lengths, len(schemas)):
         schema = schemas[i]
         members = [schemas[n] for n in schema.members] if schema.kind == "relations" else [schema]
