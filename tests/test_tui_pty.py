@@ -10,6 +10,7 @@ import select
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 from pathlib import Path
@@ -25,7 +26,7 @@ PATIENCE = 30.0
 class Terminal:
     """A program of `code` in a pseudo terminal of 100 by 30 cells."""
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, code: str, more: dict[str, str] | None = None) -> None:
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         paths = os.pathsep.join([str(HERE.parent), str(HERE)])
@@ -36,7 +37,13 @@ class Terminal:
             stderr=slave,
             close_fds=True,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": paths, "TERM": "xterm-256color"},
+            env={
+                **os.environ,
+                "PYTHONPATH": paths,
+                "TERM": "xterm-256color",
+                "XDG_CONFIG_HOME": tempfile.mkdtemp(prefix="pgdissect-test-"),
+                **(more or {}),
+            },
         )
         os.close(slave)
         self.output = b""

@@ -189,7 +189,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("next_plot(1)", "tab,right,down,space,j,l", "health", "Next plot",
            "The next plot, where only one is seen", True),
     Action("next_plot(-1)", "shift+tab,left,up,h,k", "health", "Plot before", "The plot before"),
-    Action("leave", "escape", "workbench", "Back", "Back to where you were", True),
+    Action("leave", "escape,q", "workbench", "Back", "Back to where you were", True),
     Action("next_pane(1)", "tab", "workbench", "Next pane", "To the next pane", True),
     Action("next_pane(-1)", "shift+tab", "workbench", "Previous pane", "To the pane before"),
     Action("layer", "L,ctrl+l", "workbench", "Layer",

@@ -74,6 +74,7 @@ class FilterBar(Vertical):
         self.active = ""
         self._offers: list[Completion] = []
         self._past = False
+        self._said = ""
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="filter-line"):
@@ -97,6 +98,9 @@ class FilterBar(Vertical):
 
     def say(self, text: str) -> None:
         """What stands at the right of the line."""
+        if text == self._said:
+            return
+        self._said = text
         self.query_one("#filter-state", Static).update(Content(text))
 
     # Coming and going.
@@ -111,6 +115,8 @@ class FilterBar(Vertical):
 
     def show_active(self, expression: str) -> None:
         """The filter that is active now, "" for none."""
+        if expression == self.active:
+            return  # this is asked for each message; what follows lays out the screen
         self.active = expression
         self.set_class(bool(expression), "-active")
         if not self.line.has_focus:

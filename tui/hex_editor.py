@@ -33,6 +33,11 @@ class HexEditor(HexView, inherit_bindings=False):
         self._low = False
         self._low_at = -1
 
+    @property
+    def data(self) -> bytes:
+        """The bytes as they are now, with what was typed but not yet shown anew."""
+        return self._data
+
     def on_key(self, event: events.Key) -> None:
         if event.character is None or event.character not in DIGITS or len(event.character) != 1:
             return

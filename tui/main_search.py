@@ -100,7 +100,7 @@ class Searches(Screen[None]):
 
     def _feed(self) -> None:
         capture, lines = self.capture, self.messages.line_count
-        at_end = bool(lines) and self.messages.cursor == lines - 1
+        at_end = self.messages.cursor >= lines - 1
         before = self._source.count
         capture.take()
         if self._source.count != before:

@@ -118,6 +118,9 @@ class TableScreen(Screen[None]):
 def lead_to(screen: Screen[Any], lead: Any) -> None:
     """Leave `screen` for the message list, which shows what `lead` says and knows the way back."""
     app = screen.app
+    if not lead.number and not lead.expression and lead.numbers is None:
+        screen.notify("No message of this capture belongs to it.", markup=False, timeout=4)
+        return
     back = screen
     while len(app.screen_stack) > 1:
         app.pop_screen()

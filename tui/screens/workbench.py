@@ -194,9 +194,9 @@ class WorkbenchScreen(Screen[None]):
 
     @on(HexEditor.Edited)
     def _edited(self, event: HexEditor.Edited) -> None:
-        if not self._found:
-            return
-        self._replace(self._place, event.data, event.at)
+        # Of keys that came faster than they are shown the last one counts: it has the others in it.
+        if self._found and event.data == self.octets.data:
+            self._replace(self._place, event.data, event.at)
 
     def _replace(self, place: int, data: bytes, at: int | None = None) -> None:
         pieces = [d.data for d in self._found]
