@@ -11,6 +11,8 @@ import tui_fake
 import tui_fake_capture
 from test_tui import picture, press
 from test_tui_hostile import unsafe
+from test_tui_pty import Terminal
+from textual import events
 
 from dissector.errors import UsageProblem
 from dissector.health import commits, delay, lag, traffic
@@ -411,6 +413,18 @@ async def test_a_byte_that_is_changed_changes_tree_and_text():
         assert screen.shown.found == []
 
 
+async def test_digits_that_come_at_once_are_all_taken():
+    async with opened(tui_fake.small()) as pilot:
+        await press(pilot, "f8", "tab", "tab", "home", "right")
+        for digit in "0123456789abcdef":
+            pilot.app.screen.octets.post_message(events.Key(digit, digit))
+        await pilot.pause()
+        await pilot.pause()
+        screen = pilot.app.screen
+        assert screen.given.text.startswith("42" + "0123456789abcdef")
+        assert screen.shown.data[1:9].hex() == "0123456789abcdef"
+
+
 async def test_what_the_bytes_are_taken_for_can_be_changed():
     delete = "44 00000321 00004001 4b 0001 74 00000001 31"
     async with opened(tui_fake.small()) as pilot:
@@ -605,6 +619,23 @@ async def test_the_tour_tells_each_stop(tour):
         assert app.screen.messages.number == seen[-2]
         await press(pilot, "n", "comma")  # from between two stops to the one that lies behind
         assert app.screen.messages.number == seen[-2]
+
+
+def test_the_tour_as_a_user_starts_it(capsys):
+    tty = Terminal("import sys; sys.argv = ['pgdissect', 'tour']; "
+                   "from dissector.cli import main; sys.exit(main())")  # fmt: skip
+    try:
+        assert tty.until(b"The client has connected")
+        tty.send(b"q")
+        assert tty.leave() == 0
+    finally:
+        tty.stop()
+    from dissector.cli import main
+
+    with pytest.raises(SystemExit) as ended:
+        main(["tour", "nowhere.pcap"])
+    assert ended.value.code == 1
+    assert "nowhere.pcap: no such file" in capsys.readouterr().err
 
 
 def test_the_tour_says_where_its_capture_was_looked_for(monkeypatch, tmp_path):
