@@ -316,8 +316,9 @@ def test_copy_of_csv() -> None:
 
     assert [[unquoted(*c) for c in row] for row in cells(data)] == rows
     assert [row[0][0] for row in cells(data)[5:7]] == ["text", "text"]
-    cut = cells(copied("copy", "F")[1])
-    assert [[unquoted(*c) for c in row] for row in cut] == [rows[0], *rows[4:7]] or len(cut) == 4
+    cut = cells(copied("copy", "F")[1])  # the recorder's client sends it seven bytes at a time
+    sent = 'id,word,n\n4,"a,""b""\nc",2.5\n5,,\n6,"",0\n'
+    assert [[unquoted(*c) for c in row] for row in cut] == list(csv.reader(io.StringIO(sent)))
 
 
 def test_copy_of_binary() -> None:

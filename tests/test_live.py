@@ -52,7 +52,7 @@ def test_the_stream_is_the_servers_own_list(live: Recording) -> None:
         if view.row.xid and not view.dialect.in_stream and view.path[-1] != "Stream Abort":
             assert str(view.row.xid) == row["xid"], view.path  # in a stream: the subtransaction's
     counted = Counter(v.path[-1] for v in changes)
-    assert set(counted) == {m for m in live.about["messages"] if m in counted}
+    assert set(counted) <= set(live.about["messages"])
     assert {"Begin", "Commit", "Insert", "Update", "Delete", "Truncate", "Relation", "Type", "Message",
             "Stream Start", "Stream Stop", "Stream Commit", "Stream Abort"} <= set(counted)  # fmt: skip
     assert [f.code for v in opened for f in v.found if f.code != "time-unset"] == []
