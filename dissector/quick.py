@@ -26,8 +26,11 @@ from .view import MessageView
 KEPT = 4096
 """Texts that one cache holds before it begins anew."""
 
-FEW = 24
-"""Places of one column whose texts are kept: a table can have a thousand columns."""
+FEW = 16
+"""Places of one column whose texts are kept, at least."""
+
+PLACES = 4000
+"""The same of all columns of a table."""
 
 SHORT = 64
 """Bytes of a value that is kept in a cache."""
@@ -175,6 +178,7 @@ class Piece:
     places: tuple[tuple[tuple[int, bool], ...], ...]
     cell: Cell | None
     shown: str | None
+    most: int = FEW
     known: dict[int, tuple[str, str, str]] = field(default_factory=dict)
 
     def at(self, start: int, length: int, layer: int) -> tuple[str, str, str]:
@@ -189,7 +193,7 @@ class Piece:
                 for places in self.places
             ]
             a, b, c = (text % v for text, v in zip(self.texts, values, strict=True))
-            if len(self.known) >= FEW:
+            if len(self.known) >= self.most:
                 self.known.clear()
             found = self.known[key] = (a, b, c)
         return found
@@ -516,7 +520,8 @@ class Kind:
             texts.append("")
             places.append([])
         a, b, c = texts
-        return Piece((a, b, c), tuple(tuple(p) for p in places), cell, shown)
+        most = max(FEW, PLACES // max(len(self.view.schema.columns), 1))
+        return Piece((a, b, c), tuple(tuple(p) for p in places), cell, shown, most)
 
     def _cell(self, node: Node, found: dict[str, Any], column: ColumnValue) -> Cell:
         """Texts of a column's values by the slow writers' own words."""
@@ -670,14 +675,15 @@ class Kind:
         out = [variant.flat.json(values)]
         add, layer = out.append, self.base
         for piece, start, raw in columns:
-            a, b, c = piece.at(start, len(raw), layer)
+            size = len(raw)
+            a, b, c = piece.known.get(start << 32 | size) or piece.at(start, size, layer)
             cell = piece.cell
             if cell is None:
-                add("," + a)
+                add(a)
             else:
                 value, shown, _ = cell.texts(raw)
-                add(f",{a}{value}{b}{shown}{c}")
-        return "".join(out)
+                add(f"{a}{value}{b}{shown}{c}")
+        return ",".join(out)
 
     def _remembered(
         self, data: bytes, start: int, end: int, opened: Callable[[], MessageView], fields: bool

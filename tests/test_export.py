@@ -107,7 +107,8 @@ def test_several_link_types_make_a_pcapng(tmp_path: Path) -> None:
     first.write_bytes(pcap(frames(given[:half])))
     second.write_bytes(pcapng(frames(given[half:], "raw 101")))
     out = tmp_path / "o.pcapng"
-    with open_capture([str(first), str(second)]) as capture:
+    shown = Options(show_secrets=True)
+    with open_capture([str(first), str(second)], shown) as capture:
         write_export(capture, "pcap", str(out), None)
     found = records(out)
     assert {link for _, link, _ in found} == {link for p in (first, second) for _, link, _ in records(p)}

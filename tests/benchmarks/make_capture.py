@@ -24,16 +24,18 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent.parent)]
 
+from transforms import ACK, PSH, SYN, Packet, packets, streams  # noqa: E402
+
 from dissector.annotate import annotate  # noqa: E402
 from dissector.node import Node, leaves, messages  # noqa: E402
 from dissector.spec import Dialect, Field  # noqa: E402
-from transforms import ACK, PSH, SYN, Packet, packets, streams  # noqa: E402
 
 CAPTURES = HERE.parent.parent / "captures"
 RECORDINGS = (("pg18-proto1.pcap", 1), ("pg16-proto4.pcap", 4))
 SEGMENT = 1448
-LONG = 80
-"""Bytes from which on a row comes three times: most recorded rows are shorter than people's."""
+LONG, WIDE = 64, 60
+"""Bytes from which on a row comes three times, for most recorded rows are shorter than people's, and
+columns of those that do not: the recorded table of 300 columns would be half of the capture."""
 
 KEPT = 120
 """Messages of a transaction at most: the longest are of tiny rows, which would crowd out all else."""
@@ -126,7 +128,8 @@ def taken(server: bytes, copied: list[tuple[int, int]], proto: int, describe: bo
         altered = oid is not None and oid.value in several
         if not describe and (altered or inner.name in RARE):
             continue
-        for _ in range(3 if row and tree.length >= LONG else 1):
+        wide = sum(leaf.name == "length" for leaf in leaves(tree)) > WIDE
+        for _ in range(3 if row and tree.length >= LONG and not wide else 1):
             base = len(out) - tree.start
             out += server[tree.start : tree.end]
             count += 1
