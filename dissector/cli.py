@@ -324,7 +324,9 @@ def main(args: list[str] | None = None) -> NoReturn:
         problem.show()
         code = problem.exit_code
     except UsageProblem as problem:
-        click.echo(f"pgdissect: {problem.render()}", err=True)
+        first, *more = problem.render().split("\n")
+        indent = " " * len("pgdissect: ")  # a caret below points at the same place of the first line
+        click.echo("\n".join([f"pgdissect: {first}", *(indent + line for line in more)]), err=True)
         code = 2
     except UserError as problem:
         click.echo(f"pgdissect: {problem}", err=True)

@@ -317,10 +317,10 @@ class Kind:
                 texts.append(f'{head}{value},{shown}{dumps(found["display"]).replace("%", "%%")},{rest}')
             else:
                 quick = _QUICK_TEXTS.get(declared.kind.show) if isinstance(declared, Field) else None
+                cell = Cell(self._leaf_maker(node))
                 if quick is not None and not declared.values:  # type: ignore[union-attr]
-                    cell = cells[id(node)] = NumberCell(quick)
-                else:
-                    cell = cells[id(node)] = Cell(self._leaf_maker(node))
+                    cell = NumberCell(quick)
+                cells[id(node)] = cell
                 slots.append((items[id(node)], cell))
                 texts.append(f"{head}%s,{shown}%s,{rest}")
         named = list(self._named(named_in, items, cells)) if named_in is not None else []
@@ -635,7 +635,7 @@ class Kind:
                     else:
                         begin = at + 5
                         at = begin + int.from_bytes(data[at + 1 : begin], "big")
-                        text = piece.cell.texts(data[begin:at])[2]  # type: ignore[index]
+                        text = piece.cell.texts(data[begin:at])[2]
                     shown.append(text)
                     size += len(text) + 2
                     if len(shown) > 20 or size > WIDTH + 2:
@@ -655,7 +655,9 @@ class Kind:
         raise UnusualError
 
     def _row_summary(self, variant: Variant, columns: Columns) -> str:
-        changes, shown, size = [], [], len(self.subject)
+        changes: list[str] = []
+        shown: list[str] = []
+        size = len(self.subject)
         count = 0
         for piece, _, raw in columns:
             if piece.shown is None:

@@ -113,5 +113,7 @@ class Tables:
 
     def extend(self, news: tuple[list[Path], list[Dialect], list[Schema]]) -> None:
         """Take over what `since` gave in another process."""
-        for table, items in zip((self.paths, self.dialects, self.schemas), news, strict=True):
-            table.extend(items)  # type: ignore[arg-type]
+        paths, dialects, schemas = news
+        self.paths.extend(paths)
+        self.dialects.extend(dialects)
+        self.schemas.extend(schemas)
