@@ -378,7 +378,7 @@ def _bytes_test(show: str, op: str, items: list[Item]) -> Test:
     raws = [_hex(i) for i in items if isinstance(i, Literal)]
     if op == "contains":
         assert isinstance(first, Literal)
-        part = _hex(first) or first.text.encode("utf-8", "surrogateescape")
+        part = _hex(first) or _encoded(first.text)
         return lambda value, facts: (
             (part in value) if isinstance(value, bytes) else text(value, facts)
         )
@@ -393,3 +393,11 @@ def _hex(literal: Literal) -> bytes | None:
         return bytes.fromhex(literal.text[2:]) or None
     except ValueError:
         return None
+
+
+def _encoded(text: str) -> bytes:
+    """`text` as a capture would hold it; bytes of the command line that did not decode stay."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # half of a surrogate pair, which no encoding has
+        return text.encode("utf-8", "surrogatepass")
