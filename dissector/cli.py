@@ -119,6 +119,7 @@ def open_(captures: tuple[str, ...], expression: str | None, number: int | None,
           strict: bool, **given: Any) -> None:  # fmt: skip
     """Open captures in the terminal user interface."""
     options = _options(given)
+    from .progress import Progress
     from .view import open_capture
 
     if not _on_terminal(captures):
@@ -126,7 +127,8 @@ def open_(captures: tuple[str, ...], expression: str | None, number: int | None,
 
         with open_capture(captures, options) as capture:
             click.echo("no terminal for the interface: this is what `list` prints", err=True)
-            write_list(capture, sys.stdout, expression, None)
+            capture.progress = Progress()
+        write_list(capture, sys.stdout, expression, None)
             _finish(capture, strict)
         return
     from tui import run
@@ -233,9 +235,11 @@ def export(captures: tuple[str, ...], form: str, output: str | None, expression:
            fields: bool, payload: bool, strict: bool, **given: Any) -> None:  # fmt: skip
     """Write messages in a format for other programs."""
     from .export import write_export
+    from .progress import Progress
     from .view import open_capture
 
     with open_capture(captures, _options(given)) as capture:
+        capture.progress = Progress()
         write_export(capture, form, output, expression, fields=fields, payload=payload)
         _finish(capture, strict)
 
@@ -246,9 +250,11 @@ def export(captures: tuple[str, ...], form: str, output: str | None, expression:
 def stats(captures: tuple[str, ...], as_json: bool, strict: bool, **given: Any) -> None:
     """Count what captures hold: messages, bytes, kinds, relations, findings."""
     from .stats import write_stats
+    from .progress import Progress
     from .view import open_capture
 
     with open_capture(captures, _options(given)) as capture:
+        capture.progress = Progress()
         write_stats(capture, sys.stdout, as_json)
         _finish(capture, strict)
 

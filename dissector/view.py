@@ -15,6 +15,7 @@ from .findings import Finding, Severity
 from .framing import HUGE, HUGE_HEAD
 from .index import ConnectionInfo, Index, Indexer, Options
 from .node import Node, findings, messages
+from .progress import Progress
 from .rows import ASSUMED, BACKEND, DECRYPTED, DIRECTIONS, INCOMPLETE, Row
 from .schema_findings import schema_findings
 from .schemas import Schema
@@ -100,6 +101,7 @@ class Capture:
         self.options = options or Options()
         Keys(self.options.keylog)  # a key log that cannot be used is told before anything is read
         self.index = index
+        self.progress: Progress | None = None
         self._last: tuple[int, MessageView] | None = None
         self.undecided = 0  # values that a filter's pattern took too long for
 
@@ -122,9 +124,15 @@ class Capture:
 
     def batches(self) -> Iterator[None]:
         """Read on, batch by batch: what came is in the index after each step."""
-        for batch in Indexer(self.files, self.options).batches():
-            self.index.extend(batch)
-            yield
+        try:
+            for batch in Indexer(self.files, self.options).batches():
+                self.index.extend(batch)
+                if self.progress is not None:
+                    self.progress.show(self.index)
+                yield
+        finally:
+            if self.progress is not None:
+                self.progress.clear()
 
     def read(self) -> Capture:
         """Read to the end."""
