@@ -119,7 +119,6 @@ def open_(captures: tuple[str, ...], expression: str | None, number: int | None,
           strict: bool, **given: Any) -> None:  # fmt: skip
     """Open captures in the terminal user interface."""
     options = _options(given)
-    from .progress import Progress
     from .view import open_capture
 
     if not _on_terminal(captures):
@@ -127,8 +126,7 @@ def open_(captures: tuple[str, ...], expression: str | None, number: int | None,
 
         with open_capture(captures, options) as capture:
             click.echo("no terminal for the interface: this is what `list` prints", err=True)
-            capture.progress = Progress()
-        write_list(capture, sys.stdout, expression, None)
+            write_list(capture, sys.stdout, expression, None)
             _finish(capture, strict)
         return
     from tui import run
@@ -195,12 +193,14 @@ def _on_terminal(captures: tuple[str, ...]) -> bool:
 def list_(captures: tuple[str, ...], expression: str | None, limit: int | None, strict: bool,
           **given: Any) -> None:  # fmt: skip
     """Print one line a message."""
+    from .progress import Progress
     from .report import write_list
     from .view import open_capture
 
     with open_capture(captures, _options(given)) as capture:
         if strict:
             capture.read()  # what is wrong counts wherever it stands, also behind the limit
+        capture.progress = Progress()
         write_list(capture, sys.stdout, expression, limit)
         _finish(capture, strict)
 
@@ -249,8 +249,8 @@ def export(captures: tuple[str, ...], form: str, output: str | None, expression:
 @click.option("--json", "as_json", is_flag=True, help="Machine output.")
 def stats(captures: tuple[str, ...], as_json: bool, strict: bool, **given: Any) -> None:
     """Count what captures hold: messages, bytes, kinds, relations, findings."""
-    from .stats import write_stats
     from .progress import Progress
+    from .stats import write_stats
     from .view import open_capture
 
     with open_capture(captures, _options(given)) as capture:

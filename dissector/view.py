@@ -13,7 +13,7 @@ from .contents import open_contents
 from .display import Context
 from .findings import Finding, Severity
 from .framing import HUGE, HUGE_HEAD
-from .index import ConnectionInfo, Index, Indexer, Options
+from .index import Batch, ConnectionInfo, Index, Indexer, Options
 from .node import Node, findings, messages
 from .progress import Progress
 from .rows import ASSUMED, BACKEND, DECRYPTED, DIRECTIONS, INCOMPLETE, Row
@@ -103,6 +103,7 @@ class Capture:
         self.index = index
         self.progress: Progress | None = None
         self._last: tuple[int, MessageView] | None = None
+        self._reading: Iterator[Batch] | None = None
         self.undecided = 0  # values that a filter's pattern took too long for
 
     def __enter__(self) -> Capture:
@@ -123,9 +124,14 @@ class Capture:
     # -- reading
 
     def batches(self) -> Iterator[None]:
-        """Read on, batch by batch: what came is in the index after each step."""
+        """Read on, batch by batch: what came is in the index after each step.
+
+        Whoever reads on later goes on where the last one stopped: nothing is read twice.
+        """
+        if self._reading is None:
+            self._reading = Indexer(self.files, self.options).batches()
         try:
-            for batch in Indexer(self.files, self.options).batches():
+            for batch in self._reading:
                 self.index.extend(batch)
                 if self.progress is not None:
                     self.progress.show(self.index)
