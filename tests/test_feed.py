@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import threading
 import time
 from pathlib import Path
@@ -82,7 +83,7 @@ def test_a_capture_that_is_still_written_is_followed(path, tmp_path):
     with FedCapture([str(grown)], follow=True) as fed:
         # Cut anywhere: inside the file header, inside records, between them.
         cuts = [0, 9, 40, len(whole) // 3, len(whole) // 3 + 1, len(whole) // 2, len(whole)]
-        for start, stop in zip(cuts, cuts[1:], strict=False):
+        for start, stop in itertools.pairwise(cuts):
             with grown.open("ab") as file:
                 file.write(whole[start:stop])
             end = time.monotonic() + (20 if stop > 100 else 0.3)

@@ -40,7 +40,7 @@ class DissectApp(App[None]):
         self._source = source
         self._opened_title = title
         self.settings = settings or Settings()
-        self.marks = marks or Marks()
+        self.marks = Marks() if marks is None else marks
         self._begin = ("", 0)
         if self.settings.theme in self.available_themes:
             self.theme = self.settings.theme

@@ -57,7 +57,7 @@ class MainScreen(Below):
         self._source = source
         self._about = title
         self.settings = settings or Settings()
-        self.marks = marks or Marks()
+        self.marks = Marks() if marks is None else marks
         self._view: Opened | None = None
 
     def compose(self) -> ComposeResult:
@@ -84,7 +84,7 @@ class MainScreen(Below):
         if not self._source.count:
             self._say_status()
             self._say_empty()
-        self.set_interval(TICK, self.tick)
+        self._ticker = self.set_interval(TICK, self.tick)
 
     @property
     def messages(self) -> MessageList:
@@ -156,6 +156,7 @@ class MainScreen(Below):
             text += f"  ·  {shown}"
         self.query_one("#status", Static).update(Content(text), layout=False)
         self._say_search()
+        self.wake()
 
     # A field.
 

@@ -9,6 +9,7 @@ from typing import Any
 from textual import on, work
 from textual.content import Content
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widgets import OptionList, Static
 
 from dissector.query import QueryError
@@ -45,6 +46,7 @@ class Searches(Screen[None]):
     _resorted = False
     _failed_told = False
     _awaited = 0
+    _ticker: Timer | None = None
 
     @property
     def filter_bar(self) -> FilterBar:
@@ -97,6 +99,18 @@ class Searches(Screen[None]):
         self.narrowing.tick()
         self._take_found()
         self._say_progress()
+        if self._ticker is not None and not self.at_work:
+            self._ticker.pause()
+
+    @property
+    def at_work(self) -> bool:
+        """Whether anything goes on behind the screen."""
+        return self.feeding or self.narrowing.running or self._find_job is not None
+
+    def wake(self) -> None:
+        """Look again at what goes on, if anything does."""
+        if self._ticker is not None and self.at_work:
+            self._ticker.resume()
 
     def _feed(self) -> None:
         capture, lines = self.capture, self.messages.line_count
@@ -149,6 +163,7 @@ class Searches(Screen[None]):
             self._find_job.cancel()
             self._find_job = None
             self.find_bar.say("stopped")
+            self._say_progress()
         elif self.narrowing.cancel():
             self._inform("The search was stopped; what was found stays.")
         elif self.maximized is not None:
@@ -329,6 +344,7 @@ class Searches(Screen[None]):
             view, line = self.messages, self.messages.cursor
             if view.line_count:
                 self._find_job = Job(lambda: list_steps(view, wanted, line, step)).start()
+                self.wake()
         elif self._view is None:
             return
         elif self._find_pane == "tree" and wanted.mode != "hex":

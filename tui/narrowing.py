@@ -125,6 +125,7 @@ class Narrowing:
         self._show(Selection(label or expression, expression, made, Growing(np.int64)))
         self._go_on()
         self._take()
+        self.said()
 
     def _show(self, selection: Selection) -> None:
         keep = self.view.number or self.wanted
