@@ -690,7 +690,7 @@ def test_messages_that_a_server_sent() -> None:
         return [place for step in steps for place in step.rows.tolist()]
 
     for name, count in counts.items():
-        assert len(found(name)) == count
+        assert len(found(f'message == "{name}"')) == count
     oids = {data[1:5] for data in sent if data[:1] == b"I"}
     assert len(oids) > 3
     for oid in oids:
