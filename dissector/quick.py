@@ -24,13 +24,7 @@ from .summary import VALUE, WIDTH
 from .view import MessageView
 
 KEPT = 4096
-"""Texts that one cache holds before it begins anew."""
-
-FEW = 16
-"""Places of one column whose texts are kept, at least."""
-
-PLACES = 4000
-"""The same of all columns of a table."""
+"""Seconds whose text is kept."""
 
 SHORT = 64
 """Bytes of a value that is kept in a cache."""
@@ -46,6 +40,29 @@ _NUMERIC = (20, 21, 23, 26, 700, 701)
 
 Texts = tuple[str, str, str]
 """JSON of the value, JSON of the display, and what the summary shows."""
+
+
+class _Keeper:
+    """Bounds what all caches of this module hold together: memory stays flat, whatever comes."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.count = 0
+        self.used: dict[int, dict[Any, Any]] = {}
+
+    def keep(self, cache: dict[Any, Any]) -> None:
+        """Call before `cache` gets one entry more."""
+        if self.count >= self.most:
+            for each in self.used.values():
+                each.clear()
+            self.used.clear()
+            self.count = 0
+        if not cache:
+            self.used[id(cache)] = cache
+        self.count += 1
+
+
+KEEPER = _Keeper(20_000)
 
 
 class UnusualError(Exception):
@@ -65,8 +82,7 @@ class Cell:
         if found is None:
             found = self.make(value)
             if not isinstance(value, bytes) or len(value) <= SHORT:
-                if len(self.known) >= KEPT:
-                    self.known.clear()
+                KEEPER.keep(self.known)
                 self.known[value] = found
         return found
 
@@ -178,7 +194,6 @@ class Piece:
     places: tuple[tuple[tuple[int, bool], ...], ...]
     cell: Cell | None
     shown: str | None
-    most: int = FEW
     known: dict[int, tuple[str, str, str]] = field(default_factory=dict)
 
     def at(self, start: int, length: int, layer: int) -> tuple[str, str, str]:
@@ -193,8 +208,7 @@ class Piece:
                 for places in self.places
             ]
             a, b, c = (text % v for text, v in zip(self.texts, values, strict=True))
-            if len(self.known) >= self.most:
-                self.known.clear()
+            KEEPER.keep(self.known)
             found = self.known[key] = (a, b, c)
         return found
 
@@ -520,8 +534,7 @@ class Kind:
             texts.append("")
             places.append([])
         a, b, c = texts
-        most = max(FEW, PLACES // max(len(self.view.schema.columns), 1))
-        return Piece((a, b, c), tuple(tuple(p) for p in places), cell, shown, most)
+        return Piece((a, b, c), tuple(tuple(p) for p in places), cell, shown)
 
     def _cell(self, node: Node, found: dict[str, Any], column: ColumnValue) -> Cell:
         """Texts of a column's values by the slow writers' own words."""
@@ -706,8 +719,7 @@ class Kind:
                 inside = ",".join(dumps(r) for n, r in records if n.start >= self.base)
             known = summary(view, self.secrets), inside
             if len(key) <= 1 << 14:
-                if len(self.memo) >= KEPT // 8:
-                    self.memo.clear()
+                KEEPER.keep(self.memo)
                 self.memo[key] = known
         if not fields:
             return known[0], ""

@@ -27,6 +27,9 @@ BLOCK = 2048
 MANY = 20_000
 """Messages from which on several processes are worth their start."""
 
+KINDS = 256
+"""Kinds of messages that are kept apart."""
+
 WIDE = 1 << 23
 """Bytes of a stream that are read at once: where the chosen messages lie further apart, each is opened."""
 
@@ -165,6 +168,8 @@ class Runs:
                     kind = Kind(view, self.secrets)
                 except UnusualError:
                     kind = None
+        if len(self._kinds) >= KINDS:  # most are of descriptions that are not in force any more
+            self._kinds.clear()
         self._kinds[key] = kind
         return kind
 

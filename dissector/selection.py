@@ -32,7 +32,8 @@ def _numbers(capture: Capture, expression: Wanted) -> Iterator[int]:
     if capture.index.complete:
         yield from range(1, capture.count + 1)
         return
-    done = 0
+    done = capture.count
+    yield from range(1, done + 1)
     for _ in capture.batches():
         yield from range(done + 1, capture.count + 1)
         done = capture.count
