@@ -269,9 +269,12 @@ def run_count(path: Path) -> int:
 def run(*words: str) -> subprocess.CompletedProcess[bytes]:
     """The command, in this process: what it wrote and its exit code."""
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in "oe")
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        with pytest.raises(SystemExit) as ended:
-            main(list(words))
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as ended,
+    ):
+        main(list(words))
     code = ended.value.code
     assert isinstance(code, int)
     told = [stream.buffer.getvalue() for stream in (out, err)]  # type: ignore[attr-defined]
