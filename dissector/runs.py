@@ -24,6 +24,9 @@ from .view import Capture, MessageView
 BLOCK = 2048
 """Messages whose bytes are read at once."""
 
+FIELDS_BLOCK = 128
+"""The same where each field is written: an object takes some ten thousand bytes."""
+
 MANY = 20_000
 """Messages from which on several processes are worth their start."""
 
@@ -87,11 +90,13 @@ class Runs:
         rest: Iterable[int] = ahead
         if len(ahead) == MANY and processors() > 1:
             chosen = np.fromiter(source, np.int64)
-            blocks = [chosen[i : i + BLOCK] for i in range(0, len(chosen), BLOCK)]
-            yield self._text(ahead, fields)
+            size = FIELDS_BLOCK if fields else BLOCK
+            blocks = [chosen[i : i + size] for i in range(0, len(chosen), size)]
+            for part in _blocks(ahead, size):
+                yield self._text(part, fields)
             yield from in_order(blocks, lambda block: self._text(block.tolist(), fields))
             return
-        for part in _blocks(chain(rest, source)):
+        for part in _blocks(chain(rest, source), FIELDS_BLOCK if fields else BLOCK):
             yield self._text(part, fields)
 
     def _text(self, numbers: list[int], fields: bool) -> bytes:
@@ -269,10 +274,10 @@ class Runs:
         return dumps(record(self.capture, self.capture.message(number), fields=True))
 
 
-def _blocks(numbers: Iterable[int]) -> Iterator[list[int]]:
-    """`numbers` in lists of up to BLOCK."""
+def _blocks(numbers: Iterable[int], size: int = 0) -> Iterator[list[int]]:
+    """`numbers` in lists of up to `size`, BLOCK if it is 0."""
     source = iter(numbers)
-    while block := list(islice(source, BLOCK)):
+    while block := list(islice(source, size or BLOCK)):
         yield block
 
 

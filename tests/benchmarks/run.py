@@ -74,7 +74,8 @@ OPENING = """
 import random, sys, time
 from dissector.view import open_capture
 capture = open_capture([sys.argv[1]]).read()
-chosen = [random.Random(1).randrange(1, capture.count + 1) for _ in range(300)]
+source = random.Random(1)
+chosen = [source.randrange(1, capture.count + 1) for _ in range(300)]
 took = []
 for number in chosen:
     begin = time.process_time()
