@@ -25,7 +25,7 @@ class Action:
     where: str
     label: str
     help: str
-    footer: bool = False
+    footer: bool = False  # sparingly: with `? Help  q Quit` it must fit into 80 columns
 
 
 PLACES: dict[str, str] = {
@@ -127,8 +127,8 @@ ACTIONS: tuple[Action, ...] = (
     Action("step(1)", "n,right_square_bracket", "main", "Next", "Next message, from any pane",
            True),
     Action("step(-1)", "p,left_square_bracket", "main", "Previous",
-           "Previous message, from any pane", True),
-    Action("zoom", "z", "main", "Zoom", "Give the pane the whole screen, or give it back", True),
+           "Previous message, from any pane"),
+    Action("zoom", "z", "main", "Zoom", "Give the pane the whole screen, or give it back"),
     Action("resize(1)", "plus,equals_sign", "main", "More list", "More lines for the list"),
     Action("resize(-1)", "minus", "main", "Less list", "Fewer lines for the list"),
     Action("widen(8)", "less_than_sign", "main", "More bytes", "More room for the bytes"),
