@@ -18,7 +18,7 @@ NAMES = sorted(path.stem for path in CONVERSATIONS.glob("*.json"))
 
 def path_of(name: str) -> Path:
     """The capture of a conversation."""
-    return next(p for p in sorted(CONVERSATIONS.glob(f"{name}.pcap*")))
+    return next(p for p in sorted(CONVERSATIONS.glob(f"{name}.pca*[pg]")))
 
 
 @cache

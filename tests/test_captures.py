@@ -19,11 +19,11 @@ from dissector.view import Capture, open_capture
 
 FOLDER = Path(__file__).parent.parent / "captures"
 WITH_TRUTH = sorted(p.name.removesuffix(".truth.jsonl.gz") for p in FOLDER.glob("*.truth.jsonl.gz"))
-ALL = sorted(p for p in FOLDER.rglob("*.pcap*") if p.suffix in (".pcap", ".pcapng"))
+ALL = sorted(p for p in FOLDER.rglob("*.pca*[pg]") if p.suffix in (".pcap", ".pcapng"))
 
 
 def capture_path(name: str) -> Path:
-    return next(p for p in FOLDER.glob(f"{name}.pcap*"))
+    return next(p for p in FOLDER.glob(f"{name}.pca*[pg]"))
 
 
 def truth(name: str) -> list[dict[str, str]]:

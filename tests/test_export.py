@@ -18,7 +18,7 @@ from dissector.report import list_cells
 from dissector.runs import Runs
 from dissector.view import open_capture
 
-SHIPPED = sorted([*CAPTURES.glob("*.pcap*"), *CAPTURES.glob("conversation/*.pcap*")])
+SHIPPED = sorted([*CAPTURES.glob("*.pca*[pg]"), *CAPTURES.glob("conversation/*.pca*[pg]")])
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.stem)

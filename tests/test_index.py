@@ -28,7 +28,7 @@ from dissector.index import Index, Indexer, Options
 from dissector.rows import COLUMNS
 from dissector.view import open_capture
 
-SHIPPED = sorted([*CAPTURES.glob("*.pcap*"), *CAPTURES.glob("conversation/*.pcap*")])
+SHIPPED = sorted([*CAPTURES.glob("*.pca*[pg]"), *CAPTURES.glob("conversation/*.pca*[pg]")])
 LOGICAL = sorted(CAPTURES.glob("pg*-*.pcap"))
 DAMAGED = ("pg16-proto4.pcap", "pg10-proto1.pcap", "pg14-proto2.pcap", "pg18-proto1.pcap")
 

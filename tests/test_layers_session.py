@@ -30,7 +30,7 @@ CAPTURES = Path(__file__).parent.parent / "captures"
 TOUR = CAPTURES / "tour.pcapng"
 FILES = sorted(
     path
-    for path in CAPTURES.glob("*.pcap*")
+    for path in CAPTURES.glob("*.pca*[pg]")
     if path.with_name(f"{path.stem}.truth.jsonl.gz").exists()
 )
 

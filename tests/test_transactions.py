@@ -23,7 +23,7 @@ NAMES = sorted(p.name.removesuffix(".truth.jsonl.gz") for p in FOLDER.glob("*.tr
 
 @pytest.fixture(scope="module", params=NAMES)
 def opened(request: pytest.FixtureRequest) -> tuple[str, Capture, Transactions]:
-    path = next(FOLDER.glob(f"{request.param}.pcap*"))
+    path = next(FOLDER.glob(f"{request.param}.pca*[pg]"))
     capture = open_capture([str(path)]).read()
     return request.param, capture, transactions(capture.index, subxid_reader(capture))
 
