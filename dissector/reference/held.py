@@ -26,7 +26,7 @@ def examples(message: Message, folder: Path = CAPTURES) -> tuple[str, ...]:
 def _held(folder: Path) -> tuple[tuple[str, frozenset[str]], ...]:
     """(path of a capture, names of the messages in it) for each one in `folder`, the tour first."""
     found: dict[str, set[str]] = {}
-    for path in folder.rglob("*.pcap*"):
+    for path in folder.rglob("*.pca*[pg]"):
         truth = _read(path.parent / f"{path.name.partition('.pcap')[0]}.json")
         held = set(truth.get("messages", ()))
         if truth.get("tuples"):
