@@ -114,10 +114,12 @@ def json_text(text: str) -> str:
 def secret_ranges(tree: Node) -> Iterator[tuple[int, int]]:
     """(start, end) of the bytes of `tree` that are masked unless secrets are shown."""
     for _, node in walk_paths(tree):
-        if isinstance(node.declaration, Field) and node.declaration.secret and not node.absent:
-            if node.children is None:
-                ended = node.declaration.kind.rule == "string" and not node.partial
-                yield node.start, node.end - ended  # a String's zero byte is no secret
+        declared = node.declaration
+        if not isinstance(declared, Field) or not declared.secret or node.absent:
+            continue
+        if node.children is None:
+            ended = declared.kind.rule == "string" and not node.partial
+            yield node.start, node.end - ended  # a String's zero byte is no secret
 
 
 def mask(data: bytes, ranges: Iterator[tuple[int, int]]) -> bytes:
