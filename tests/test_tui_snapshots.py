@@ -35,6 +35,10 @@ def _place(monkeypatch):
         ("byte", ["down", "down", "down", "tab", "tab", "end"]),
         ("broken", ["G", "p", "tab", "end"]),
         ("help", ["question_mark"]),
+        ("filter", ["slash", *"sev"]),
+        ("wrong", ["slash", *"relatio", "escape"]),
+        ("follow", ["down", "down", "down", "m", "f"]),
+        ("sorted", ["s", "s", "s", "S", "ctrl+f", *"id"]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -264,6 +264,14 @@ async def test_sorting_by_a_click_and_by_keys(capture, source):
         assert xids[: len(known)] == known  # those without an LSN come last
         screen.sort("", False)
         assert shown(screen) == list(range(1, capture.count + 1))
+        await press(pilot, "S")
+        assert shown(screen) == list(range(capture.count, 0, -1))
+        await press(pilot, "S")
+        assert shown(screen) == list(range(1, capture.count + 1))
+        await press(pilot, "s")
+        assert screen.messages.sorted == ("time", False)
+        await press(pilot, "s")
+        assert screen.messages.sorted == ("stream", False)
 
 
 async def test_the_cursor_stays_on_its_message_when_sorted(source):

@@ -184,18 +184,22 @@ class MessageList(LineView):
         """By the next column that is seen and has an order (step 0: the other way round)."""
         column, down = self.sorted
         if step == 0:
-            if column:
-                self.post_message(self.SortWanted(column, not down))
+            self.post_message(self.SortWanted(*self._turned(column or "number", down)))
             return
-        names = ["", *(p.column.name for p in self._columns if p.column.name in SORTABLE)]
+        seen = [p.column.name for p in self._columns]
+        names = ["", *(name for name in seen if name in SORTABLE and name != "number")]
         place = names.index(column) if column in names else 0
         self.post_message(self.SortWanted(names[(place + step) % len(names)], False))
+
+    def _turned(self, column: str, down: bool) -> tuple[str, bool]:
+        """The other way round; upwards by number is the order of the capture."""
+        return ("", False) if column == "number" and down else (column, not down)
 
     def _sort_click(self, x: int) -> None:
         column = present.column_at(self._columns, x)
         if column not in SORTABLE:
             return
-        if self.sorted == (column, False):
+        if self.sorted == (column, False) or (column == "number" and not self.sorted[1]):
             self.post_message(self.SortWanted(column, True))
         elif self.sorted == (column, True):
             self.post_message(self.SortWanted("", False))
