@@ -7,6 +7,7 @@ Nothing here imports scapy or textual; each command imports what it needs when i
 from __future__ import annotations
 
 import contextlib
+import difflib
 import io
 import os
 import sys
@@ -21,13 +22,22 @@ from .session import Assumptions
 from .text import visible
 
 RELEASES = click.IntRange(10, 19)
+FILTER = "Only messages that match: 'xid == 771', 'message == Update and relation == city'."
+NUMBER = "The message's number, the first column of `list`."
 
 
 class Verbs(click.Group):
     """A group whose first word may be a capture: then ``open`` is meant."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and not args[0].startswith("--"):
+        first = args[0] if args else "-h"
+        if first not in self.commands and first != "-h" and not first.startswith("--"):
+            near = difflib.get_close_matches(first, self.commands, 1)
+            if near and not Path(first).exists():
+                raise click.UsageError(
+                    f"no capture and no verb is called {visible(first)!r}: did you mean {near[0]}?",
+                    ctx,
+                )
             args = ["open", *args]
         return super().parse_args(ctx, args)
 
@@ -154,7 +164,7 @@ def live(interface: str, ports: tuple[int, ...], write: str | None, recorder: st
     sys.exit(run_live(interface, ports, write or "", recorder or "", keylog or "", show_secrets))
 
 
-@pgdissect.command()
+@pgdissect.command(short_help="Show captures in a browser, on this machine only.")
 @_captures
 @click.option("--web-port", type=click.IntRange(1, 65535), default=8000, show_default=True,
               help="Port of the web server, on this machine only.")
@@ -188,11 +198,15 @@ def _on_terminal(captures: tuple[str, ...]) -> bool:
 
 @pgdissect.command("list")
 @_captures
-@click.option("--filter", "expression", metavar="EXPR", help="Only messages that match.")
+@click.option("--filter", "expression", metavar="EXPR", help=FILTER)
 @click.option("--limit", type=click.IntRange(0, sys.maxsize), help="Stop after this many lines.")
 def list_(captures: tuple[str, ...], expression: str | None, limit: int | None, strict: bool,
           **given: Any) -> None:  # fmt: skip
-    """Print one line a message."""
+    """Print one line a message.
+
+    Columns, tabs between: number, time, stream and direction (F: from the client, B: from the
+    server), message, LSN, xid, relation, summary, [findings].
+    """
     from .progress import Progress
     from .report import write_list
     from .view import open_capture
@@ -207,7 +221,7 @@ def list_(captures: tuple[str, ...], expression: str | None, limit: int | None, 
 
 @pgdissect.command()
 @_captures
-@click.option("--number", type=click.IntRange(1), required=True, help="The message's number.")
+@click.option("--number", type=click.IntRange(1), required=True, help=NUMBER)
 @click.option("--json", "as_json", is_flag=True, help="Machine output.")
 def show(captures: tuple[str, ...], number: int, as_json: bool, strict: bool, **given: Any) -> None:
     """Print one message with every field."""
@@ -228,7 +242,7 @@ def show(captures: tuple[str, ...], number: int, as_json: bool, strict: bool, **
     type=click.Choice(["ndjson", "csv", "parquet", "sql", "pcap"]),
 )
 @click.option("--output", metavar="FILE", help="Write there instead of standard output.")
-@click.option("--filter", "expression", metavar="EXPR", help="Only messages that match.")
+@click.option("--filter", "expression", metavar="EXPR", help=FILTER)
 @click.option("--fields", is_flag=True, help="ndjson: with every field.")
 @click.option("--payload", is_flag=True, help="ndjson: with the innermost layer's bytes as hex.")
 def export(captures: tuple[str, ...], form: str, output: str | None, expression: str | None,
@@ -244,7 +258,7 @@ def export(captures: tuple[str, ...], form: str, output: str | None, expression:
         _finish(capture, strict)
 
 
-@pgdissect.command()
+@pgdissect.command(short_help="Count messages, bytes, kinds, relations, findings.")
 @_captures
 @click.option("--json", "as_json", is_flag=True, help="Machine output.")
 def stats(captures: tuple[str, ...], as_json: bool, strict: bool, **given: Any) -> None:
@@ -259,7 +273,7 @@ def stats(captures: tuple[str, ...], as_json: bool, strict: bool, **given: Any) 
         _finish(capture, strict)
 
 
-@pgdissect.command()
+@pgdissect.command(short_help="Print the definition of a message, or of all.")
 @click.argument("message", required=False)
 @click.option("--pg", type=int, default=18, show_default=True, help="Server release, 10 to 19.")
 @click.option("--history", is_flag=True, help="The message over all releases.")
@@ -286,7 +300,7 @@ def compare(words: tuple[str, ...], everything: bool, as_json: bool) -> None:
     write_compare(sys.stdout, name, int(words[-2]), int(words[-1]), as_json=as_json)
 
 
-@pgdissect.command("hex")
+@pgdissect.command("hex", short_help="Dissect bytes given as hex.")
 @click.argument("data", required=False, metavar="[HEX | -]")
 @click.option(
     "--layer",
@@ -303,13 +317,13 @@ def compare(words: tuple[str, ...], everything: bool, as_json: bool) -> None:
 @click.option("--show-secrets", is_flag=True, help="Show passwords, proofs, tokens, cancel keys.")
 @click.option("--json", "as_json", is_flag=True, help="Machine output.")
 def hex_(data: str | None, as_json: bool, **given: Any) -> None:
-    """Dissect bytes given as hex, on the command line or standard input."""
+    """Dissect bytes given as hex, a dump, Python bytes or base64: as HEX or on standard input."""
     from .workbench import write_hex
 
     write_hex(sys.stdout, sys.stdin, data, as_json=as_json, **given)
 
 
-@pgdissect.command()
+@pgdissect.command(short_help="Walk through a connection, for those who see it first.")
 @click.argument("capture", required=False, metavar="[CAPTURE]")
 def tour(capture: str | None) -> None:
     """Walk through a replication connection message by message, for those who see it first."""
