@@ -761,3 +761,31 @@ async def test_hostile_text_in_bars_dialogs_and_notes():
         await settle(pilot, app.screen)
         assert unsafe("".join(picture(app))) == []
         assert app.is_running
+
+
+async def test_summaries_of_large_messages_come_a_little_later(capture, source, monkeypatch):
+    monkeypatch.setattr("tui.source.LARGE", 0)
+    async with opened(CaptureSource(capture)) as (pilot, screen):
+        for _ in range(200):
+            await pilot.pause(0.02)
+            if not screen.messages.source.late:
+                break
+        await pilot.pause(0.1)
+        for number in (1, 2, 5):
+            assert source.row(number).summary[:20] in "\n".join(picture(pilot.app))
+
+
+async def test_keys_that_follow_quickly_are_for_the_bar(source):
+    async with opened(source) as (pilot, screen):
+        for key in ["slash", *"mmm"]:
+            pilot.app.post_message(_key(key))
+        await pilot.pause()
+        await pilot.pause()
+        assert screen.filter_bar.line.value == "mmm"
+        assert len(screen.marks) == 0
+
+
+def _key(name):
+    from textual import events
+
+    return events.Key(name, {"slash": "/"}.get(name, name))

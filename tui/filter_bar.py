@@ -110,7 +110,7 @@ class FilterBar(Vertical):
         self.add_class("-open")
         self.line.value = self.active
         self.line.cursor_position = len(self.active)
-        self.line.focus()
+        self.screen.set_focus(self.line)  # at once: keys that follow quickly are for it
         self._offer()
 
     def show_active(self, expression: str) -> None:

@@ -71,7 +71,7 @@ class FindBar(Horizontal):
         self.add_class("-open")
         self._label()
         self.say("Enter finds, ↑ back, Ctrl+T text/pattern" + ("/hex" if pane == "hex" else ""))
-        self.line.focus()
+        self.screen.set_focus(self.line)  # at once: keys that follow quickly are for it
 
     def close(self) -> None:
         """Put the bar away."""

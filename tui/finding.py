@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from dissector.text import visible
 from tui.jobs import NONE, Step
 from tui.model import Path, keyed_children
 from tui.opened import Opened
+from tui.source import LATE
 
 MODES = {"list": ("text", "regex"), "tree": ("text", "regex"), "hex": ("text", "hex", "regex")}
 """Pane -> ways to look for something in it."""
@@ -124,6 +126,8 @@ def list_steps(list_view: Any, wanted: Wanted, now: int, step: int) -> Iterator[
         line = (now + step * distance) % count
         number = list_view.number_at(line)
         row = list_view.source.row(number)
+        if row.summary == LATE:
+            row = replace(row, summary=list_view.source.summary_of(number))
         texts = (row.summary, visible(" ".join(row.path)), visible(row.relation or ""))
         if any(wanted.within(text) for text in texts):
             yield Step(np.array([number], np.int64), distance, count)

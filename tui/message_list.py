@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from textual import events
+from textual.geometry import Region
 from textual.message import Message
+from textual.strip import Strip
 
 from dissector.rows import Growing
 from tui import present
@@ -19,6 +21,9 @@ from tui.model import Source
 from tui.sorting import SORTABLE, order_of
 
 Numbers = NDArray[np.int64]
+
+LATER = 0.04
+"""Seconds after which summaries of large messages begin to be made: keys come first."""
 
 
 class MessageList(LineView):
@@ -73,6 +78,7 @@ class MessageList(LineView):
         self.clock = present.Clock()
         self._columns: list[present.Placed] = []
         self._placed_for: tuple[Any, ...] = ()
+        self._filling = False
 
     @property
     def line_count(self) -> int:
@@ -224,6 +230,20 @@ class MessageList(LineView):
 
     def header(self, width: int) -> list[Piece]:
         return [(text, "list--header") for text in present.headings(self._placed(width))]
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        strips = super().render_lines(crop)
+        if not self._filling and getattr(self.source, "late", False):
+            self._filling = True
+            self.set_timer(LATER, self._fill)
+        return strips
+
+    def _fill(self) -> None:
+        """Make some of the summaries that were left out, and draw them."""
+        self._filling = False
+        source: Any = self.source
+        source.make_late()
+        self.refresh()
 
     def pieces(self, line: int, width: int) -> list[Piece]:
         number = self.number_at(line)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from dataclasses import replace
 from functools import lru_cache
+from time import perf_counter
 from typing import Any
 
 from dissector.rows import DIRECTIONS, NO_LSN
@@ -12,6 +15,11 @@ from tui.model import ListRow, MessageView
 KEPT = 1024
 """Rows kept after they were made: a few screens, so that scrolling back costs nothing."""
 
+LARGE = 8192
+"""Bytes of a message from which on its summary takes so long that the list does not wait for it."""
+
+LATE = "…"
+
 
 class CaptureSource:
     """The rows and messages of an opened capture (`dissector.view.Capture`)."""
@@ -19,6 +27,8 @@ class CaptureSource:
     def __init__(self, capture: Any) -> None:
         self._capture = capture
         self._made = lru_cache(KEPT)(self._make)
+        self._late: dict[int, str] = {}
+        self._waiting: OrderedDict[int, None] = OrderedDict()
 
     @property
     def count(self) -> int:
@@ -36,8 +46,33 @@ class CaptureSource:
         return bool(self._capture.options.show_secrets)
 
     def row(self, number: int) -> ListRow:
-        """Row `number`, from 1."""
-        return self._made(number)
+        """Row `number`, from 1. The summary of a large message comes with `make_late`."""
+        row = self._made(number)
+        if row.summary != LATE:
+            return row
+        summary = self._late.get(number)
+        if summary is None:
+            self._waiting[number] = None
+            return row
+        return replace(row, summary=summary)
+
+    @property
+    def late(self) -> bool:
+        """Whether there are summaries that were asked for and not made."""
+        return bool(self._waiting)
+
+    def make_late(self, seconds: float = 0.02) -> None:
+        """Make summaries that were asked for, the last ones first, for about that time."""
+        until = perf_counter() + seconds
+        while self._waiting:
+            number, _ = self._waiting.popitem()
+            self._late[number] = self.summary_of(number)
+            if perf_counter() > until:
+                break
+        while len(self._waiting) > KEPT:
+            self._waiting.popitem(last=False)
+        while len(self._late) > KEPT:
+            del self._late[next(iter(self._late))]
 
     def message(self, number: int) -> MessageView:
         """Message `number`, from 1, whole."""
@@ -60,10 +95,11 @@ class CaptureSource:
             xid=row.xid or None,
             relation=", ".join(relation) if isinstance(relation, list) else relation,
             severity=row.severity,
-            summary=self._summary(number),
+            summary=LATE if row.length > LARGE else self.summary_of(number),
         )
 
-    def _summary(self, number: int) -> str:
+    def summary_of(self, number: int) -> str:
+        """The summary of message `number`, however long that takes."""
         try:
             return summary(self._capture.message(number), self.show_secrets)
         except OSError as error:  # the file went away: the row itself is still known
