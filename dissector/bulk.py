@@ -327,6 +327,8 @@ class CopyBoth:
             check_tail(run, shape, at, end, good)
         if shape.tuples:
             work.tuples.append((chosen[good], at[good] + shape.size, shape))
+        if shape.severity:
+            work.answers.severity[chosen] = shape.severity
         if not good.all():
             work.read[chosen[~good]] = True
 

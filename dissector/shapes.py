@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import catalogue
+from .findings import CODES
 from .spec import Choice, Dialect, Field, Message, Repeat, When
 
 Array = NDArray[Any]
@@ -69,7 +70,8 @@ class Shape:
     bits: (offset, mask) of bytes that may only have these bits. listed: (offset, allowed values).
     carries: another layer follows the head. tail: what follows it, "string" or "sized" (Int32
     length and so many bytes). tuples: it ends in tuples; old: letters of the old one, which may be
-    missing unless old_required; new: letter of the new one, -1 for none.
+    missing unless old_required; new: letter of the new one, -1 for none. severity: of what is wrong
+    with every such message in this dialect, however well it reads.
     """
 
     plain: bool
@@ -84,6 +86,7 @@ class Shape:
     old: tuple[int, ...] = ()
     old_required: bool = False
     new: int = -1
+    severity: int = 0
 
 
 _READ = Shape(False)
@@ -129,8 +132,15 @@ class _Head:
 @cache
 def shape_of(message: Message, dialect: Dialect) -> Shape:
     """The Shape of `message` in `dialect`; `plain` is False where the declaration is not simple."""
-    if message.since > dialect.release or message.proto > dialect.proto_version > 0:
-        return _READ  # worth a finding every time
+    if message.since > dialect.release:
+        return _READ  # worth a finding every time, and its layout is another release's
+    shape = _shape(message, dialect)
+    if message.proto > dialect.proto_version > 0:
+        shape = replace(shape, severity=int(CODES["newer-than-proto"][0]))
+    return shape
+
+
+def _shape(message: Message, dialect: Dialect) -> Shape:
     head = _Head()
     parts = _resolved(message, dialect)
     for i, part in enumerate(parts):
