@@ -124,6 +124,16 @@ class Rows:
                 column.extend(columns[name])
         self._columns["frame"].extend(columns["frame"])  # the last one: its size is the length
 
+    def still(self) -> Rows:
+        """The rows as they are now; what is added here later is not in it. Shares what is lasting."""
+        found = Rows()
+        for name, column in self._columns.items():
+            kept = Growing(column.values.dtype)
+            kept._data = column.values if column.lasting else column.values.copy()
+            kept.size = len(kept._data)
+            found._columns[name] = kept
+        return found
+
     def column(self, name: str) -> NDArray[Any]:
         """The column `name`, dtype as in COLUMNS; a view that later batches do not grow."""
         return self._columns[name].values

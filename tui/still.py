@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from dissector.rows import COLUMNS, Rows
-
 
 def still(capture: Any) -> Any:
     """The capture as it is now: same files, its own place to keep what it opened last.
@@ -17,10 +15,8 @@ def still(capture: Any) -> Any:
     found._last = None
     index = capture.index
     if not index.complete:
-        rows = Rows(lasting=True)
-        rows.extend({name: index.rows.column(name) for name, _ in COLUMNS})
         found.index = copy.copy(index)
-        found.index.rows = rows
+        found.index.rows = index.rows.still()
         found.index.connections = dict(index.connections)
         found.index.found = dict(index.found)
         found.index.file_findings = list(index.file_findings)
