@@ -8,6 +8,7 @@ protocol the server skips everything up to the next Sync. Source: the manual's "
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from dataclasses import dataclass, field, replace
 
@@ -45,14 +46,17 @@ class Portal:
 class Request:
     """Something that the client asked for and the server has not finished answering.
 
-    kind: query, parse, bind, describe, execute, close, sync, function.
+    kind: query, parse, bind, describe, execute, close, sync, function. target: "S" (statement) or "P"
+    (portal) and name of what it is about; source and formats: of bind.
     """
 
     kind: str
     text: str = ""
     command: Command | None = None
+    target: tuple[str, str] = ("", "")
     statement: Statement | None = None
-    portal: Portal | None = None
+    source: str = ""
+    formats: tuple[int, ...] = ()
     row: Schema | None = None
 
 
@@ -60,6 +64,13 @@ _LIMIT = 100_000
 """Requests without an answer that are kept: one direction alone in a capture must not fill memory."""
 
 _EXTENDED = ("parse", "bind", "describe", "execute", "close")
+_ENDED = ("query", "sync", "function")
+"""Requests that a ReadyForQuery ends."""
+
+_FORGETS = re.compile(
+    r"\s*(?:DISCARD\s+ALL|DEALLOCATE(?:\s+PREPARE)?\s+(\"(?:[^\"]|\"\")+\"|\w+))\s*(?:;|\Z)",
+    re.IGNORECASE,
+)
 
 
 def with_formats(schema: Schema, formats: tuple[int, ...]) -> Schema:
@@ -76,25 +87,38 @@ def with_formats(schema: Schema, formats: tuple[int, ...]) -> Schema:
 
 
 class Conversation:
-    """Requests, statements and portals of one connection."""
+    """Requests, statements and portals of one connection.
+
+    `statements` and `portals` are the server's: they change when an answer says so, in the server's
+    order, so that what it refused or skipped after an error changes nothing.
+    """
 
     def __init__(self) -> None:
         self.queue: deque[Request] = deque(maxlen=_LIMIT)
         self.statements: dict[str, Statement] = {}
         self.portals: dict[str, Portal] = {}
+        self._sent: dict[str, Statement | None] = {}
+        self.skipping = False
 
     # what the frontend sends
 
+    def _add(self, request: Request) -> None:
+        if self.skipping and request.kind != "sync":  # the server does not look at it
+            return
+        self.skipping = False
+        self.queue.append(request)
+        if request.kind in ("parse", "close") and request.target[0] == "S":
+            self._sent[request.target[1]] = request.statement
+
     def query(self, text: str, command: Command | None) -> None:
-        self.queue.append(Request("query", text, command))
+        self._add(Request("query", text, command))
 
     def parse(self, name: str, text: str, oids: tuple[int, ...]) -> None:
         statement = Statement(text)
         if any(oids):
             columns = tuple(Column(f"${i}", oid) for i, oid in enumerate(oids, start=1))
             statement.parameters = Schema("parameters", columns)
-        self.statements[name] = statement
-        self.queue.append(Request("parse", text, statement=statement))
+        self._add(Request("parse", text, target=("S", name), statement=statement))
 
     def bind(
         self, portal: str, statement: str, parameter_formats: tuple[int, ...],
@@ -102,39 +126,41 @@ class Conversation:
     ) -> Schema | None:  # fmt: skip
         """Bind a portal; returns the description of Bind's own `count` parameters, None for none. Their
         types are 0 where nobody told them yet."""
-        source = self.statements.get(statement) or Statement()
-        self.portals[portal] = made = Portal(source, result_formats)
-        self.queue.append(Request("bind", statement=source, portal=made))
+        self._add(Request("bind", target=("P", portal), source=statement, formats=result_formats))
         if not count:
             return None
-        described = source.parameters or Schema("parameters")
-        known = len(described.columns)
-        more = tuple(Column(f"${i}") for i in range(known + 1, count + 1))
+        known = self._sent[statement] if statement in self._sent else self.statements.get(statement)
+        described = (known and known.parameters) or Schema("parameters")
+        first = len(described.columns) + 1
+        more = tuple(Column(f"${i}") for i in range(first, count + 1))
         return with_formats(replace(described, columns=described.columns + more), parameter_formats)
 
     def describe(self, kind: str, name: str) -> None:
-        request = Request("describe")
-        if kind == "S":
-            request.statement = self.statements.get(name) or Statement()
-        else:
-            request.portal = self.portals.get(name) or Portal()
-        self.queue.append(request)
+        self._add(Request("describe", target=(kind, name)))
 
     def execute(self, portal: str) -> None:
-        bound = self.portals.get(portal) or Portal()
-        self.queue.append(Request("execute", bound.statement.text, portal=bound))
+        self._add(Request("execute", target=("P", portal)))
 
     def close(self, kind: str, name: str) -> None:
-        (self.statements if kind == "S" else self.portals).pop(name, None)
-        self.queue.append(Request("close"))
+        self._add(Request("close", target=(kind, name)))
 
     def other(self, kind: str) -> None:
-        self.queue.append(Request(kind))
+        self._add(Request(kind))
 
     # what the backend answers
 
     def head(self) -> Request | None:
         return self.queue[0] if self.queue else None
+
+    def text(self) -> str:
+        """The SQL that is being executed, "" where it is not known."""
+        head = self.head()
+        if head is None:
+            return ""
+        if head.kind == "execute":
+            portal = self.portals.get(head.target[1])
+            return portal.statement.text if portal is not None else ""
+        return head.text
 
     def in_query(self) -> bool:
         """Whether a simple query waits for its ReadyForQuery."""
@@ -146,30 +172,68 @@ class Conversation:
         for request in self.queue:
             if request.kind in kinds:
                 return True
-            if request.kind in ("query", "sync", "function"):
+            if request.kind in _ENDED:
                 return False
         return False
 
+    def _take(self) -> Request:
+        """The head leaves the queue; what it asked for was done."""
+        request = self.queue.popleft()
+        kind, name = request.target
+        if request.kind == "parse":
+            self.statements[name] = request.statement or Statement()
+            self._settled(request)
+        elif request.kind == "bind":
+            self.portals[name] = Portal(self._statement(request.source), request.formats)
+        elif request.kind == "close":
+            (self.statements if kind == "S" else self.portals).pop(name, None)
+            self._settled(request)
+        elif request.kind == "execute":
+            portal = self.portals.get(name)
+            self._forget(portal.statement.text if portal is not None else "")
+        return request
+
+    def _settled(self, request: Request) -> None:
+        name = request.target[1]
+        if request.target[0] == "S" and self._sent.get(name) is request.statement:
+            self._sent.pop(name, None)
+
+    def _statement(self, name: str) -> Statement:
+        """The statement of that name; one that was made unseen (before the capture, or by PREPARE)."""
+        return self.statements.setdefault(name, Statement())
+
+    def _portal(self, name: str) -> Portal:
+        """The portal of that name; one that was made unseen (before the capture, or by DECLARE)."""
+        return self.portals.setdefault(name, Portal())
+
+    def _forget(self, text: str) -> None:
+        """Statements that SQL took away: another of that name can be made by SQL."""
+        for match in _FORGETS.finditer(text) if _FORGETS.match(text) else ():
+            name = match[1]
+            if name is None or name.upper() == "ALL":
+                self.statements.clear()
+            else:
+                plain = name[1:-1].replace('""', '"') if name[0] == '"' else name.lower()
+                self.statements.pop(plain, None)
+
     def done(self, *kinds: str) -> None:
-        """The server finished a request of one of `kinds`; anything before it was lost or skipped."""
+        """The server finished a request of one of `kinds`; the answers before it were lost."""
         for i, request in enumerate(self.queue):
             if request.kind in kinds:
                 for _ in range(i + 1):
-                    self.queue.popleft()
+                    self._take()
                 return
-            if request.kind in ("query", "sync", "function"):
+            if request.kind in _ENDED:
                 return
 
     def described(self, row: Schema | None) -> None:
         """A RowDescription came (or NoData: None)."""
         head = self.head()
         while head is not None and head.kind in ("parse", "bind", "close"):
-            self.queue.popleft()
+            self._take()
             head = self.head()
         if head is None:
-            if (
-                row is not None
-            ):  # the request is not in the capture: rows that follow have this form
+            if row is not None:  # the request is not in the capture: rows that follow have this form
                 self.queue.append(Request("query", row=row))
             return
         if head.kind == "query":
@@ -177,42 +241,61 @@ class Conversation:
             return
         if head.kind != "describe":
             return
-        if head.statement is not None:
-            head.statement.row = row
-        elif head.portal is not None and row is not None:
-            head.portal.row = row
-            if head.portal.statement.row is None:
-                head.portal.statement.row = row
+        kind, name = head.target
+        if kind == "S":
+            self._statement(name).row = row
+        elif row is not None:
+            portal = self._portal(name)
+            portal.row = row
+            if portal.statement.row is None:
+                portal.statement.row = row
         self.queue.popleft()
 
     def parameters(self, schema: Schema) -> None:
         """A ParameterDescription came: it answers a Describe of a statement."""
-        for request in self.queue:
-            if request.kind == "describe" and request.statement is not None:
-                request.statement.parameters = schema
-                return
-            if request.kind not in ("parse", "bind", "close"):
-                return
+        head = self.head()
+        while head is not None and head.kind in ("parse", "bind", "close"):
+            self._take()
+            head = self.head()
+        if head is not None and head.kind == "describe" and head.target[0] == "S":
+            self._statement(head.target[1]).parameters = schema
 
     def row(self) -> Schema | None:
         """The description of a DataRow that comes now."""
         head = self.head()
         while head is not None and head.kind in ("parse", "bind", "close", "describe"):
-            self.queue.popleft()
+            self._take()
             head = self.head()
         if head is None:
             return None
-        if head.kind == "execute" and head.portal is not None:
-            return head.portal.result()
+        if head.kind == "execute":
+            portal = self.portals.get(head.target[1])
+            return None if portal is None else portal.result()
         return head.row
 
     def failed(self) -> None:
-        """ErrorResponse: in the extended protocol everything up to Sync is skipped."""
-        while self.queue and self.queue[0].kind in _EXTENDED:
+        """ErrorResponse: in the extended protocol everything up to Sync is skipped, also what the client
+        sends before it knows."""
+        if not self.queue or self.queue[0].kind not in _EXTENDED:
+            return
+        while self.queue and self.queue[0].kind != "sync":
             self.queue.popleft()
+        self.skipping = not self.queue
+        self._sent = {
+            r.target[1]: r.statement
+            for r in self.queue
+            if r.kind in ("parse", "close") and r.target[0] == "S"
+        }
 
     def ready(self) -> None:
         """ReadyForQuery: the request that it ends leaves the queue."""
+        self.skipping = False
         while self.queue:
-            if self.queue.popleft().kind in ("query", "sync", "function"):
+            request = self._take()
+            if request.kind in _ENDED:
+                self._forget(request.text)
                 return
+
+    def lost(self) -> None:
+        """Messages are missing: a Sync may be among them."""
+        self.skipping = False

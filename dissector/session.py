@@ -206,6 +206,7 @@ class Session:
     def lost(self, direction: str) -> None:
         """Bytes of `direction` are missing: what they would have taught is not known any more."""
         self.gaps = True
+        self.conversation.lost()
         if direction == "B":
             self.replication.uncertain = True
             self.replication.xid = self.replication.stream_xid = 0
@@ -394,9 +395,8 @@ class Session:
         self._begin_copy("B", values)
 
     def _begin_copy(self, direction: str, values: Facts) -> None:
-        head = self.conversation.head()
         binary, old = bool(values.get("format")), self.base.release < 15
-        sql = head.text if head is not None else ""
+        sql = self.conversation.text()
         self.copies.begin(direction, self._command(), sql, binary, old)
 
     def _copy_both(self, values: Facts, context: Context) -> None:
