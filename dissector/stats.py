@@ -1,4 +1,5 @@
-"""What a capture holds, counted from the index alone: nothing is opened again."""
+"""What a capture holds, counted from the index alone; only for where replication stood at the end are a
+few messages opened."""
 
 from __future__ import annotations
 
@@ -7,11 +8,15 @@ from typing import IO, Any
 
 import numpy as np
 
+from .changes import subxid_reader
+from .display import lsn
 from .findings import Severity
 from .records import dumps, json_text
 from .rows import DIRECTIONS
+from .standing import replicating, standing, told_of
 from .text import visible
 from .times import iso_time
+from .transactions import transactions
 from .view import Capture
 
 
@@ -45,9 +50,39 @@ def statistics(capture: Capture) -> dict[str, Any]:
         "time": span,
         "kinds": sorted(kinds, key=lambda k: (-k["messages"], k["message"])),
         "directions": sides,
+        "replication": _replication(capture),
         "relations": _relations(capture),
         "findings": _findings(capture),
     }
+
+
+MOST_STANDINGS = 100
+"""Replication connections whose end is told of."""
+
+
+def _replication(capture: Capture) -> list[dict[str, Any]]:
+    """Where each replication connection stood at the end: LSNs as text, first_unconfirmed an xid."""
+    found = []
+    streams = replicating(capture)[:MOST_STANDINGS]
+    table = transactions(capture.index, subxid_reader(capture)) if streams else None
+    for stream in streams:
+        at = standing(capture, stream, table)
+        if at is None:
+            continue
+        slot = capture.index.connections[stream].header.get("slot", "")
+        told: dict[str, Any] = {
+            "connection": stream,
+            "slot": json_text(str(slot)),
+            "sent_lsn": lsn(at.told),
+        }
+        if at.confirmed_in:
+            told |= {f"{n}_lsn": lsn(getattr(at, n)) for n in ("written", "flushed", "applied")}
+            told |= {"confirmed_in": at.confirmed_in, "confirmed_at": iso_time(at.confirmed_at, 9)}
+        told |= {"behind_bytes": at.behind, "unconfirmed_transactions": at.waiting}
+        told["first_unconfirmed_xid"] = at.first.xid if at.first else None
+        told["open_xid"] = at.open.xid if at.open else None
+        found.append({**told, "lines": told_of(at)})
+    return found
 
 
 BLOCK = 1 << 16
@@ -98,6 +133,8 @@ def write_stats(capture: Capture, out: IO[str], as_json: bool) -> None:
     capture.read()
     found = statistics(capture)
     if as_json:
+        for each in found["replication"]:
+            del each["lines"]
         out.write(dumps(found) + "\n")
         return
     out.writelines(line + "\n" for line in _lines(found))
@@ -116,6 +153,10 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"time         {found['time']['first']} to {found['time']['last']}"
     severities = ", ".join(f"{n:,} {name}" for name, n in found["findings"].items())
     yield f"findings     {severities}"
+    for each in found["replication"]:
+        slot = f", slot {visible(each['slot'])}" if each["slot"] else ""
+        yield f"\nreplication  connection {each['connection']}{slot}"
+        yield from (f"  {name:<32} {text}" for name, text in each["lines"].items())
     for title, key, name in (
         ("message", "kinds", "message"),
         ("direction", "directions", "direction"),

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from dissector.changes import subxid_reader
+from dissector.standing import replicating, standing, told_of
 from dissector.text import visible
+from dissector.transactions import Transactions, transactions
 from tui.present import SEVERITY_NAMES, seconds, severity_style, time_of_day
 from tui.present_fields import Fact
 from tui.table import Lead, Model, TableColumn
@@ -44,6 +47,8 @@ class Sessions(Model):
         self._bytes = np.bincount(stream, rows.column("length"), minlength=size).astype(np.int64)
         self._worst = np.zeros(size, np.uint8)
         np.maximum.at(self._worst, stream, rows.column("severity"))
+        self._replicating = frozenset(replicating(capture))
+        self._transactions: Transactions | None = None
         found, first = np.unique(stream, return_index=True)
         self._first = dict(zip(found.tolist(), (first + 1).tolist(), strict=True))
 
@@ -109,6 +114,7 @@ class Sessions(Model):
             )
             for f in info.found[:8]
         ]
+        told += [Fact(name, visible(text, 300)) for name, text in self._standing(info.number)]
         told += [
             Fact(name.replace("_", " "), visible(str(value), 300))
             for name, value in info.header.items()
@@ -125,6 +131,15 @@ class Sessions(Model):
             )
             told.append(Fact("kinds", self._kinds(rows.column("path")[mine])))
         return told
+
+    def _standing(self, stream: int) -> list[tuple[str, str]]:
+        """Where a replication connection stood at the end, in words."""
+        if stream not in self._replicating:
+            return []
+        if self._transactions is None:
+            self._transactions = transactions(self._capture.index, subxid_reader(self._capture))
+        at = standing(self._capture, stream, self._transactions)
+        return list(told_of(at).items()) if at else []
 
     def _kinds(self, paths: np.ndarray) -> str:
         counts = np.bincount(paths)

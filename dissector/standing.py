@@ -1,0 +1,156 @@
+"""Where a replication connection stood when its capture ended: what the server told of, what the client
+confirmed, and the first transaction that the client had not confirmed.
+
+https://www.postgresql.org/docs/current/protocol-replication.html describes the messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .changes import subxid_reader
+from .display import lsn
+from .node import Node, messages
+from .rows import BACKEND, NO_LSN
+from .times import iso_time
+from .transactions import State, Transaction, Transactions, transactions
+
+_STATUS, _KEEPALIVE, _DATA = "Standby status update", "Primary keepalive message", "XLogData"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One connection at its end; LSNs are integers, message numbers count from 1, 0 for none.
+
+    told: highest LSN that the server's messages name, in message told_in. written, flushed, applied: of
+    the last Standby status update, message confirmed_in at confirmed_at (ns since the Unix epoch).
+    behind: bytes from flushed to told, None where one of them is missing. waiting: transactions that
+    ended for the client and whose end it has not confirmed as flushed. first: the earliest of them.
+    open: the latest transaction of which more was to come when the capture ended.
+    """
+
+    stream: int
+    told: int
+    told_in: int
+    written: int = 0
+    flushed: int = 0
+    applied: int = 0
+    confirmed_in: int = 0
+    confirmed_at: int = 0
+    behind: int | None = None
+    waiting: int = 0
+    first: Transaction | None = None
+    open: Transaction | None = None
+
+
+def standing(capture: Any, stream: int, table: Transactions | None = None) -> Standing | None:
+    """Where connection `stream` stood after its last message; None where it does not replicate.
+
+    table: the transactions of `capture`, where they are at hand.
+    """
+    rows = capture.index.rows
+    mine = np.flatnonzero(rows.column("stream") == stream)
+    path = rows.column("path")[mine]
+    told_by = mine[np.isin(path, _paths(capture, _KEEPALIVE, _DATA))]
+    if not len(told_by):
+        return None
+    told, told_in = _told(capture, told_by)
+    updates = mine[np.isin(path, _paths(capture, _STATUS))]
+    written = flushed = applied = number = at = 0
+    if len(updates):
+        number = int(updates[-1]) + 1
+        node = messages(capture.message(number).tree)[-1]
+        written, flushed, applied = (_lsn(node, n) for n in ("written", "flushed", "applied"))
+        at = int(rows.column("time")[number - 1])
+    if table is None:
+        table = transactions(capture.index, subxid_reader(capture))
+    waiting, first = _waiting(table, stream, rows.column("lsn"), flushed)
+    still = np.flatnonzero((table.stream == stream) & (table.state == State.OPEN))
+    return Standing(
+        stream, told, told_in, written, flushed, applied, number, at,
+        max(0, told - flushed) if flushed else None,
+        waiting, first, table[int(still[-1])] if len(still) else None,
+    )  # fmt: skip
+
+
+def replicating(capture: Any) -> list[int]:
+    """Numbers of the connections on which the server sent WAL, changes or keepalives, ascending."""
+    rows = capture.index.rows
+    told = np.isin(rows.column("path"), _paths(capture, _KEEPALIVE, _DATA))
+    return [int(n) for n in np.unique(rows.column("stream")[told])]
+
+
+def told_of(at: Standing) -> dict[str, str]:
+    """What people are told of it, line by line: name -> text."""
+    lines = {"server has sent up to": f"{lsn(at.told)} (message {at.told_in:,})"}
+    parts = f"flushed {lsn(at.flushed)}, written {lsn(at.written)}, applied {lsn(at.applied)}"
+    if not at.confirmed_in:
+        parts = "nothing: no Standby status update is in this capture"
+    elif not at.flushed:
+        parts = f"nothing as flushed (written {lsn(at.written)}, applied {lsn(at.applied)})"
+    if at.confirmed_in:
+        parts += f" (message {at.confirmed_in:,}, {iso_time(at.confirmed_at, 6)})"
+    lines["client has confirmed"] = parts
+    if at.behind is not None:
+        lines["client is behind by"] = f"{at.behind:,} bytes of WAL"
+    if at.first is not None:
+        more = f"; {at.waiting - 1:,} more after it" if at.waiting > 1 else ""
+        lines["first transaction not confirmed"] = _named(at.first) + more
+    if at.open is not None:
+        lines["ends inside transaction"] = _named(at.open)
+    return lines
+
+
+def _named(transaction: Transaction) -> str:
+    first = transaction.begin or transaction.end or transaction.decided
+    if transaction.segments:
+        first = transaction.segments[0][0]
+    return f"xid {transaction.xid or '?'} ({transaction.state.text}), messages from {first:,}"
+
+
+def _paths(capture: Any, *names: str) -> list[int]:
+    """Numbers of the paths of the index whose messages are CopyData with one of `names` in it."""
+    paths = capture.index.tables.paths
+    return [
+        i
+        for i in range(len(paths))
+        if len(paths[i]) > 1 and paths[i][0] == "CopyData" and paths[i][1] in names
+    ]
+
+
+def _told(capture: Any, places: np.ndarray) -> tuple[int, int]:
+    """(highest LSN, number of its message) of the server's messages at `places`."""
+    rows = capture.index.rows
+    lsns = rows.column("lsn")[places]
+    lsns = np.where((lsns == NO_LSN) | (rows.column("direction")[places] != BACKEND), 0, lsns)
+    best = int(np.argmax(lsns))
+    told, number = int(lsns[best]), int(places[best]) + 1
+    last = messages(capture.message(int(places[-1]) + 1).tree)
+    for node in last:
+        start, data = node.child("start_lsn"), node.child("data")
+        if node is last[-1] and start is not None and data is not None:  # WAL itself: to its end
+            end = int(start.value or 0) + data.length
+            if end > told:
+                told, number = end, int(places[-1]) + 1
+    return told, number
+
+
+def _lsn(node: Node, name: str) -> int:
+    child = node.child(f"{name}_lsn")
+    return int(child.value or 0) if child is not None else 0
+
+
+def _waiting(
+    table: Transactions, stream: int, lsns: np.ndarray, flushed: int
+) -> tuple[int, Transaction | None]:
+    """(how many ended transactions of `stream` are not confirmed, the first of these)."""
+    last = np.where(table.decided > 0, table.decided, table.end)
+    ends = lsns[np.maximum(last - 1, 0)] if len(lsns) else np.zeros(len(last), np.uint64)
+    mine = table.stream == stream
+    ended = mine & (last > 0) & (ends != NO_LSN) & (ends > flushed)
+    ended &= ~np.isin(table.state, (State.ABORTED,))
+    found = np.flatnonzero(ended)
+    return len(found), table[int(found[np.argmin(last[found])])] if len(found) else None
