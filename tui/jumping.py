@@ -15,12 +15,12 @@ from tui.model import Source
 from tui.present import NANO
 
 HELP = """\
-  1234            message 1234        +50  -50        as many on or back
-  50%             half way            frame 12        the message that ends in frame 12
-  0/1A2B3C4       the LSN, or the next one after it
-  xid 771         the transaction's next message
-  12:00:03.5      time of day (UTC)   2026-11-29 12:00:03
-  +1.5s           seconds after the first message     stream 3    of connection 3"""
+  1234  50%    message 1234, or half way    frame 12   what ends in frame 12
+  +50  -50     as many messages on or back  stream 3   connection 3 begins
+  0/1A2B3C4    the LSN, or the next after it
+  xid 771      the transaction's next message
+  12:00:03.5   time of day (UTC), or 2026-11-29 12:00:03
+  +1.5s        seconds after the first message"""
 
 
 class NowhereError(Exception):
