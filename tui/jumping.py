@@ -15,8 +15,8 @@ from tui.model import Source
 from tui.present import NANO
 
 HELP = """\
-  1234  50%    message 1234, or half way    frame 12   what ends in frame 12
-  +50  -50     as many messages on or back  stream 3   connection 3 begins
+  1234  50%    message 1234, half way    frame 12   ends in frame 12
+  +50  -50     50 messages on or back    stream 3   of connection 3
   0/1A2B3C4    the LSN, or the next after it
   xid 771      the transaction's next message
   12:00:03.5   time of day (UTC), or 2026-11-29 12:00:03
