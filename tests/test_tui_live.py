@@ -63,7 +63,7 @@ def test_a_capture_that_grows_is_followed(terminal, tmp_path):
     assert b"249" not in tty.output
     with grown.open("ab") as file:
         file.write(whole[len(whole) // 2 :])
-    assert tty.until(b"of 249")
+    assert tty.until(b"of 249"), tty.output[-3000:]
     tty.send(b"q")
     assert tty.leave() == 0
 
