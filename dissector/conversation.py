@@ -47,7 +47,7 @@ class Request:
     """Something that the client asked for and the server has not finished answering.
 
     kind: query, parse, bind, describe, execute, close, sync, function. target: "S" (statement) or "P"
-    (portal) and name of what it is about; source and formats: of bind.
+    (portal) and name of what it is about; source and formats: of bind. completed: statements of a query.
     """
 
     kind: str
@@ -58,6 +58,7 @@ class Request:
     source: str = ""
     formats: tuple[int, ...] = ()
     row: Schema | None = None
+    completed: int = 0
 
 
 _LIMIT = 100_000
@@ -233,7 +234,9 @@ class Conversation:
             self._take()
             head = self.head()
         if head is None:
-            if row is not None:  # the request is not in the capture: rows that follow have this form
+            if (
+                row is not None
+            ):  # the request is not in the capture: rows that follow have this form
                 self.queue.append(Request("query", row=row))
             return
         if head.kind == "query":

@@ -45,18 +45,37 @@ class Copies:
         self._numbers: dict[CopyState, int] = {}
         self._tar: TarReader | None = None
         self._archive = ""
+        self.broken = False
 
     def clear(self) -> None:
-        """No copy is going on."""
-        if self.mode["F"] or self.mode["B"]:
-            self.mode["F"] = self.mode["B"] = ""
-            self._rows = {"F": None, "B": None}
-            self._tar = None
+        """No copy is going on, but for what the client still sends of a failed one."""
+        self._end("B")
+        if not self.broken:
+            self._end("F")
+
+    def failed(self) -> None:
+        """The server broke off: what the client sends until it knows still belongs to the copy."""
+        self.broken = bool(self.mode["F"])
+        self._end("B")
+
+    def over(self) -> None:
+        """The client has begun something else."""
+        if self.broken:
+            self.broken = False
+            self._end("F")
+
+    def _end(self, direction: str) -> None:
+        if self.mode[direction]:
+            self.mode[direction] = ""
+            self._rows[direction] = None
+            if direction == "B":
+                self._tar = None
 
     def begin(
         self, direction: str, command: Command | None, sql: str, binary: bool, old: bool
     ) -> None:
         """CopyInResponse ("F") or CopyOutResponse ("B") came. old: the server is before release 15."""
+        self.broken = False
         name = command.name if command is not None else ""
         if direction == "F" and name == "UPLOAD_MANIFEST":
             self.mode["F"] = "manifest"

@@ -29,6 +29,7 @@ from .pgoutput_state import PgoutputState
 from .schemas import Column, Schema, Tables
 from .session_header import header_of
 from .spec import LAST_RELEASE, Dialect, Message
+from .statements import copy_statement, encoding_set
 from .text import decode_text
 from .waiting import ASKING, BOTH_WAYS, PASSWORD
 from .wal import check as check_wal
@@ -93,6 +94,7 @@ class Session:
         self.auth_due = False
         self.in_startup = True
         self.codec = "utf-8"
+        self.encoding_early = False
         self.copies = Copies(tables)
         self.copy = self.copies.mode
         self.copy_assumed = False
@@ -138,8 +140,11 @@ class Session:
         if message.name == "CopyData":
             self._copy_data(direction, data, context)
             return context
-        if message.name in ("CopyDone", "CopyFail") and self.copy[direction] not in BOTH_WAYS:
-            self.copy[direction] = ""
+        if message.name in ("CopyDone", "CopyFail"):
+            if self.copy[direction] not in BOTH_WAYS:
+                self.copy[direction] = ""
+        elif direction == "F" and message.name not in _IN_COPY:
+            self.copies.over()
         handler = _HANDLERS.get(message.name)
         if handler is not None:
             handler(self, {} if message.name in _SILENT else of_node(tree), context)
@@ -370,10 +375,17 @@ class Session:
 
     def _command_complete(self, values: Facts, context: Context) -> None:
         self.copies.clear()
+        text, head = self.conversation.text(), self.conversation.head()
+        if head is not None:
+            encoding = encoding_set(text, head.completed)
+            if encoding:  # ParameterStatus may come after rows of it
+                self._encoding(encoding)
+                self.encoding_early = True
+            head.completed += 1
         self.conversation.done("execute")
 
     def _error(self, values: Facts, context: Context) -> None:
-        self.copies.clear()
+        self.copies.failed()
         if self.started:  # else the client's answer may still come
             self.auth = ""
         self.conversation.failed()
@@ -384,6 +396,10 @@ class Session:
         self.auth_due = False
         self.in_startup = False
         self.started = True
+        if self.encoding_early:  # by now the server has told what is in force
+            self.encoding_early = False
+            if "client_encoding" in self.parameters:
+                self._encoding(self.parameters["client_encoding"])
         self.conversation.ready()
 
     # -- COPY
@@ -396,7 +412,10 @@ class Session:
 
     def _begin_copy(self, direction: str, values: Facts) -> None:
         binary, old = bool(values.get("format")), self.base.release < 15
-        sql = self.conversation.text()
+        head = self.conversation.head()
+        sql = copy_statement(
+            self.conversation.text(), head.completed if head is not None else 0, direction
+        )
         self.copies.begin(direction, self._command(), sql, binary, old)
 
     def _copy_both(self, values: Facts, context: Context) -> None:
@@ -500,6 +519,9 @@ _HANDLERS |= {
     if message.layer == "backend" and message.name.startswith("Authentication")
 }
 
+
+_IN_COPY = ("CopyData", "CopyDone", "CopyFail", "Flush", "Sync", "Terminate")
+"""What a client that has not seen an error yet sends while it copies."""
 
 _SILENT = frozenset(
     ("DataRow", "ReadyForQuery", "CommandComplete", "ParseComplete", "BindComplete", "CloseComplete",

@@ -64,7 +64,8 @@ def waits(session: Session, direction: str, tag: int) -> bool:
         kinds = ANSWERS.get(tag)
         if kinds is None or not session.started:
             return session.auth_due and tag in ANSWERS
-        if tag == COMPLETE and session.copy["F"] and session.copy["F"] not in BOTH_WAYS:
+        copying = session.copy["F"] not in ("", *BOTH_WAYS) and not session.copies.broken
+        if tag == COMPLETE and copying:
             return True  # the client's CopyDone comes first
         return not session.conversation.asked(kinds)
     if tag in COPYING:
