@@ -114,21 +114,23 @@ class _Times(dict[int, str]):
         return text
 
 
-_SECONDS = _Times()
-_ORDINARY = 1 << 58
-"""Times below this are years of four digits, without BC."""
+SECONDS = _Times()
+LOW, HIGH = -(1 << 54), 1 << 57
+"""Times between these are years of four digits, without BC."""
 
 
 def _time_texts(value: int) -> Texts:
     second, micros = divmod(value, 1_000_000)
-    if micros and -_ORDINARY // 16 < value < _ORDINARY // 2:
-        text = f"{_SECONDS[second]}{micros:06} UTC"
+    if micros and LOW < value < HIGH:
+        text = f"{SECONDS[second]}{micros:06} UTC"
     else:
         text = display.timestamp(value)
     return str(value), f'"{text}"', text
 
 
-_QUICK_TEXTS = {"lsn": _lsn_texts, "timestamp": _time_texts}
+_QUICK_TEXTS = {
+    "lsn": _lsn_texts, "timestamp": _time_texts, "int": _number_texts, "xid": _number_texts,
+}  # fmt: skip
 
 
 class ColumnCell(Cell):
@@ -269,6 +271,7 @@ class Kind:
         self.flat_head: Flat
         self.outer: Flat | None = None
         self.memo: dict[bytes, tuple[str, str]] = {}
+        self.learned = 0  # how often something was learned after the start
         self.tail: list[tuple[str, Piece]] = []
         records = leaf_records(view, self.context)
         if self.rows:
@@ -332,8 +335,10 @@ class Kind:
             else:
                 quick = _QUICK_TEXTS.get(declared.kind.show) if isinstance(declared, Field) else None
                 cell = Cell(self._leaf_maker(node))
-                if quick is not None and not declared.values:  # type: ignore[union-attr]
-                    cell = NumberCell(quick)
+                if quick is not None and isinstance(declared, Field) and not (
+                    declared.values or declared.flags or declared.secret
+                ):  # fmt: skip
+                    cell = NumberCell(quick, declared.kind.show)
                 cells[id(node)] = cell
                 slots.append((items[id(node)], cell))
                 texts.append(f"{head}%s,{shown}%s,{rest}")
@@ -480,6 +485,7 @@ class Kind:
             kinds = variant.tuples[number].pieces[index]
             kind = view.data[start]
             if kind not in kinds:
+                self.learned += 1
                 kinds[kind] = self._piece(group, start, columns, shorts)
 
     def _piece(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import display
+from .compiled import PADDING, summary_of
 from .parallel import in_order, processors
 from .quick import Kind, UnusualError
 from .records import _clean, dumps, record
@@ -59,6 +60,30 @@ class _Stream:
         self.records = [p[4] for p in pieces]
 
 
+class _Head:
+    """What is the same in the lines of one kind, and how the summary is made."""
+
+    __slots__ = ("kind", "learned", "make", "relation", "where")
+
+    def __init__(self, kind: Kind | None, where: str, relation: str) -> None:
+        self.kind = kind
+        self.where = where
+        self.relation = relation
+        self.learned = 0
+        self.make = summary_of(kind) if kind is not None else None
+
+    def summary(
+        self, data: bytes, start: int, end: int, opened: Callable[[], MessageView]
+    ) -> str:
+        """What `make` did not cover. Raises UnusualError."""
+        assert self.kind is not None
+        summary = self.kind.summary(data, start, end, opened)
+        if self.kind.learned != self.learned:
+            self.learned = self.kind.learned
+            self.make = summary_of(self.kind)
+        return summary
+
+
 class Runs:
     """Writes messages of `capture` by number."""
 
@@ -68,6 +93,7 @@ class Runs:
         self._kinds: dict[tuple[int, int, int, int], Kind | None] = {}
         self._digits: dict[int, int] = {}
         self._heads: dict[tuple[int, ...], Any] = {}
+        self._line_heads: dict[int, dict[int, _Head]] = {}
         self._time: tuple[int, int, str] = (-1, -1, "")
 
     # -- what the writers ask for
@@ -75,7 +101,7 @@ class Runs:
     def lines(self, numbers: Iterable[int]) -> Iterator[list[str]]:
         """The list's cells, tab-separated, in blocks."""
         for block in _blocks(numbers):
-            yield self._block(block, self._line, self._slow_line)
+            yield self._listed(block).decode().split("\n")[:-1]
 
     def objects(self, numbers: Iterable[int]) -> Iterator[list[str]]:
         """JSON objects with fields, in blocks."""
@@ -100,7 +126,9 @@ class Runs:
             yield self._text(part, fields)
 
     def _text(self, numbers: list[int], fields: bool) -> bytes:
-        make = self.objects if fields else self.lines
+        if not fields:
+            return self._listed(numbers)
+        make = self.objects
         return "".join(f"{line}\n" for block in make(numbers) for line in block).encode()
 
     # -- one block
@@ -117,7 +145,7 @@ class Runs:
         found = index.found
         odd = (columns["severity"] > 0) | (columns["flags"] & (DECRYPTED | INCOMPLETE) > 0)
         for number, row, unusual, a, b, stream in zip(
-            numbers, rows, odd.tolist(), first, last, where, strict=True
+            numbers, rows, odd.tolist(), first.tolist(), last.tolist(), where, strict=True
         ):
             if not unusual and stream is not None and number not in found:
                 kind = self._kind(number, row)
@@ -132,7 +160,7 @@ class Runs:
             out.append(slow(number))
         return out
 
-    def _read(self, columns: dict[str, Any]) -> tuple[list[int], list[int], list[_Stream | None]]:
+    def _read(self, columns: dict[str, Any]) -> tuple[Any, Any, list[_Stream | None]]:
         """The bytes of a block's messages: first and last piece of each, and its _Stream."""
         count = len(columns["offset"])
         first, last = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -153,7 +181,7 @@ class Runs:
             whole = end[mine] - low <= len(stream.data)  # up to a gap
             for i in mine[whole].tolist():
                 where[i] = stream
-        return first.tolist(), last.tolist(), where
+        return first, last, where
 
     def _opened(self, number: int) -> MessageView:
         return self.capture.message(number)
@@ -196,30 +224,96 @@ class Runs:
         self._time = (time, record, text)
         return text
 
-    # -- one line
+    # -- lines
 
-    def _line(
-        self, number: int, row: tuple[int, ...], kind: Kind, stream: _Stream, begin: int, first: int,
-        last: int, opened: Callable[[], MessageView],
-    ) -> str:  # fmt: skip
-        summary, _ = kind.texts(stream.data, begin, begin + row[5], opened, False)
-        key = (row[6], row[9], row[2], row[3])
-        head = self._heads.get(key)
-        if head is None:
-            head = self._heads[key] = self._line_head(number)
-        where, path, relation = head
-        lsn, xid = row[7], row[8]
-        return (
-            f"{number}\t{self._time_text(row[1], stream.records[last])}\t{where}\t{path}\t"
-            f"{'' if lsn == NO_LSN else display.lsn(lsn)}\t{xid or ''}\t{relation}\t"
-            f"{summary}"
+    def _listed(self, numbers: list[int]) -> bytes:
+        """A block of lines."""
+        made = self._lines_of(numbers, careful=False)
+        seen = np.frombuffer(made, np.uint8)
+        # whatever a line holds is printable, but for what stands between its cells and at its end
+        if np.count_nonzero(seen < 32) != 8 * len(numbers) or np.any(seen == 127):
+            made = self._lines_of(numbers, careful=True)
+        return made
+
+    def _lines_of(self, numbers: list[int], careful: bool) -> bytes:
+        """careful: each summary is looked at for control characters."""
+        index, slow = self.capture.index, self._slow_line
+        at = np.array(numbers, np.int64) - 1
+        c = {name: index.rows.column(name)[at] for name, _ in COLUMNS}
+        out = [""] * len(numbers)
+        odd = (c["severity"] > 0) | (c["flags"] & (DECRYPTED | INCOMPLETE) > 0)
+        sides = c["stream"].astype(np.int64) * 2 + c["direction"]
+        keys = c["relation"].astype(np.uint64) << np.uint64(32) | (
+            c["dialect"].astype(np.uint64) << np.uint64(16) | c["path"]
         )
+        first, last, where = self._read(c)
+        for side in np.unique(sides).tolist():
+            mine = np.flatnonzero((sides == side) & ~odd)
+            stream = next((where[i] for i in mine.tolist() if where[i] is not None), None)
+            if stream is None:
+                continue
+            mine = np.array([i for i in mine.tolist() if where[i] is not None])
+            self._lines_in(stream, side, mine, numbers, c, keys, last, out, careful)
+        for i, line in enumerate(out):
+            if not line:
+                out[i] = slow(numbers[i]) + "\n"
+        return "".join(out).encode()
 
-    def _line_head(self, number: int) -> tuple[str, str, str]:
+    def _lines_in(
+        self, stream: _Stream, side: int, mine: Any, numbers: list[int], c: dict[str, Any], keys: Any,
+        last: Any, out: list[str], careful: bool,
+    ) -> None:  # fmt: skip
+        """Lines of the messages at `mine`, which all lie in `stream`."""
+        data = stream.data + bytes(PADDING)
+        text = data.decode("latin-1")
+        begin = c["offset"][mine].astype(np.int64) - stream.base
+        end = begin + c["length"][mine]
+        heads = self._line_heads.setdefault(side, {})
+        found = self.capture.index.found
+        for i, number, key, start, stop, time, lsn, xid in zip(
+            mine.tolist(), np.array(numbers)[mine].tolist(), keys[mine].tolist(), begin.tolist(),
+            end.tolist(), self._times(c["time"][mine], np.array(stream.records)[last[mine]]),
+            c["lsn"][mine].tolist(), c["xid"][mine].tolist(), strict=True,
+        ):  # fmt: skip
+            head = heads.get(key)
+            if head is None:
+                head = self._line_head(heads, key, number)
+            if number in found or head.kind is None:
+                continue
+            make = head.make
+            summary = make(data, text, start, stop) if make is not None else None
+            if summary is None or (careful and not summary.isprintable()):
+                try:
+                    summary = head.summary(data, start, stop, partial(self._opened, number))
+                except UnusualError:
+                    continue
+            if lsn == NO_LSN:
+                shown = ""
+            else:
+                shown = f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+            out[i] = (
+                f"{number}\t{time}{head.where}{shown}\t{xid or ''}{head.relation}{summary}\n"
+            )
+
+    def _times(self, time: Any, record: Any) -> list[str]:
+        """The frames' times as text."""
+        new = np.ones(len(time), bool)
+        new[1:] = (time[1:] != time[:-1]) | (record[1:] != record[:-1])
+        at = np.flatnonzero(new)
+        texts = list(map(self._time_text, time[at].tolist(), record[at].tolist()))
+        which = np.cumsum(new) - 1
+        return np.array(texts, object)[which].tolist()
+
+    def _line_head(self, heads: dict[int, _Head], key: int, number: int) -> _Head:
         from .report import list_cells
 
+        row = self.capture.row(number)
+        kind = self._kind(number, tuple(getattr(row, name) for name, _ in COLUMNS))
         cells = list_cells(self.capture, self.capture.message(number))
-        return cells[2], cells[3], cells[6]
+        if len(heads) >= KINDS:
+            heads.clear()
+        head = heads[key] = _Head(kind, f"\t{cells[2]}\t{cells[3]}\t", f"\t{cells[6]}\t")
+        return head
 
     def _slow_line(self, number: int) -> str:
         from .report import list_cells
