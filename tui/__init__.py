@@ -17,6 +17,9 @@ __all__ = ["run", "show"]
 SWITCH = 0.001
 """Seconds after which a thread lets another one run: searches must not make keys wait."""
 
+LONG = 32
+"""Characters of a path that are shown whole."""
+
 
 def run(
     paths: Sequence[str], options: Any, *, follow: bool = False, expression: str = "",
@@ -48,7 +51,9 @@ def run(
             title = title or "standard input"
             if not os.isatty(0):
                 _take_terminal()
-        title = title or (paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more")
+        # Where one stands matters more than the folder: at 80 columns a long path would hide it.
+        name = paths[0] if len(paths[0]) <= LONG else os.path.basename(paths[0])  # noqa: PTH119
+        title = title or (name if len(paths) == 1 else f"{name} and {len(paths) - 1} more")
         kept = Marks("" if STDIN in paths or not marks else paths[0])
         settings = Settings.load()
         code = show(CaptureSource(capture), title, settings, kept, expression, number)

@@ -84,8 +84,12 @@ class Sessions(Model):
             parts.append(f"replication {header['replication']}")
         if header.get("slot"):
             parts.append(f"slot {header['slot']}")
-        if header.get("cancels", "") != "":
-            parts.append("cancels another session's query")
+        if "cancels_connection" in header:
+            parts.append(f"cancels connection {header['cancels_connection']}")
+        elif "cancels_process" in header:
+            parts.append(f"cancels process {header['cancels_process']}")
+        if "cancelled_by_connection" in header:
+            parts.append(f"cancelled by {header['cancelled_by_connection']}")
         if str(header.get("encryption", "none")) != "none":
             parts.append(str(header["encryption"]))
         if header.get("application"):
