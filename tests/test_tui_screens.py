@@ -122,6 +122,15 @@ def test_sessions_tell_what_the_recorder_set(tour):
         assert tour.row(lead.number).stream == line
 
 
+def test_who_cancels_whom_is_told() -> None:
+    with open_capture([str(FOLDER / "conversation" / "cancel.pcap")]) as capture:
+        capture.read()
+        table = Sessions(capture)
+        told = [table.cells(line)[-1] for line in range(len(table))]
+    # the recorder cancelled its own session, then sent a key that is nobody's, with process 4242
+    assert told == ["cancelled by 1, talk", "cancels connection 0", "cancels process 4242"]
+
+
 def test_relations_tell_the_columns_of_the_servers_catalog(tour):
     facts = json.loads((FOLDER / "tour.json").read_text())
     table = Relations(tour)
