@@ -50,10 +50,50 @@ def statistics(capture: Capture) -> dict[str, Any]:
         "time": span,
         "kinds": sorted(kinds, key=lambda k: (-k["messages"], k["message"])),
         "directions": sides,
+        "sessions": _sessions(capture),
         "replication": _replication(capture),
         "relations": _relations(capture),
         "findings": _findings(capture),
     }
+
+
+MOST_SESSIONS = 1000
+"""Connections that are told of by themselves."""
+
+TOLD = ("release", "user", "database", "slot", "encryption", "authentication")
+"""Facts of a session that its line names; cancellations come after them. The JSON has all."""
+
+
+def _sessions(capture: Capture) -> list[dict[str, Any]]:
+    """What each PostgreSQL connection learned about itself."""
+    infos = capture.index.connections
+    known = [infos[n] for n in sorted(infos) if infos[n].postgres]
+    return [
+        {
+            "connection": info.number,
+            "client": json_text(info.frontend),
+            "server": json_text(info.backend),
+            **{name: json_text(str(value)) for name, value in info.header.items()},
+        }
+        for info in known[:MOST_SESSIONS]
+    ]
+
+
+def _session_lines(sessions: list[dict[str, Any]], total: int) -> Iterator[str]:
+    """One line a connection: ends, then what is known of it."""
+    if sessions:
+        yield "\nconnection"
+    for each in sessions:
+        facts = [f"{name} {each[name]}" for name in TOLD if name in each]
+        facts += [
+            f"{name.replace('_', ' ')} {value}"
+            for name, value in each.items()
+            if name.startswith("cancel")
+        ]
+        ends = f"{each['client']} → {each['server']}"
+        yield f"  {each['connection']:<4} {visible(ends)}  {visible(', '.join(facts))}"
+    if total > len(sessions):
+        yield f"  and {total - len(sessions):,} more"
 
 
 MOST_STANDINGS = 100
@@ -153,6 +193,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"time         {found['time']['first']} to {found['time']['last']}"
     severities = ", ".join(f"{n:,} {name}" for name, n in found["findings"].items())
     yield f"findings     {severities}"
+    yield from _session_lines(found["sessions"], found["postgresql_connections"])
     for each in found["replication"]:
         slot = f", slot {visible(each['slot'])}" if each["slot"] else ""
         yield f"\nreplication  connection {each['connection']}{slot}"

@@ -89,3 +89,20 @@ def test_machine_output(tmp_path: Path) -> None:
     flushed = updates(path.read_bytes())[-1][1]
     assert last["flushed_lsn"] == f"{flushed >> 32:X}/{flushed & 0xFFFFFFFF:X}"
     assert (last["behind_bytes"], last["first_unconfirmed_xid"]) == (0, None)
+
+
+def test_stats_tell_who_logged_in_how_and_who_cancelled_whom() -> None:
+    def stats(name: str) -> list[dict[str, str]]:
+        shown = CliRunner().invoke(pgdissect, ["stats", "--json", str(FOLDER / name)]).stdout
+        found: list[dict[str, str]] = json.loads(shown)["sessions"]
+        return found
+
+    process = str(json.loads((FOLDER / "cancel.json").read_text())["process"])
+    busy, hit, missed = stats("cancel.pcap")
+    assert (busy["process_id"], hit["cancels_process"]) == (process, process)
+    assert (hit["cancels_connection"], busy["cancelled_by_connection"]) == ("0", "1")
+    assert "cancels_connection" not in missed
+    assert [s["authentication"] for s in stats("login-scram.pcap")] == ["SCRAM-SHA-256"] * 2
+    assert stats("tls13.pcapng")[0]["encryption"] == "TLS"
+    shown = CliRunner().invoke(pgdissect, ["stats", str(FOLDER / "cancel.pcap")]).stdout
+    assert f"cancels process {process}, cancels connection 0" in shown
