@@ -179,34 +179,38 @@ def _column(
             else:
                 fewest.append(0)
             continue
-        names[f"c{key}_{kind}"] = cell.texts
-        slow = f"    s += f{before!r} + c{key}_{kind}(data[a:at])[2]"
+        names[f"c{key}_{kind}"], names[f"k{key}_{kind}"] = cell.texts, cell.known.get
+        slow = [
+            "x = data[a:at]",
+            _CHECK,
+            f"h, s = h + s + {'gap' if after else repr(gap)} + "
+            f"(k{key}_{kind}(x) or c{key}_{kind}(x))[2], ''",
+        ]
         lines.append("    a = at + 5; at = a + size")
-        fewest.append(1)
         name = cell.name if isinstance(cell, ColumnCell) else ""
-        if not name or not (cell.numeric or cell.quotes) or "{" in name or "}" in name:
-            lines.append(slow + after)
-            continue
-        if not _plain(name):
-            return -1
-        fewest[-1] = len(name) + (0 if cell.numeric else 2) + len(gap) % 3
-        if cell.numeric:
+        if not isinstance(cell, ColumnCell) or not (cell.numeric or cell.quotes) or not _plain(name):
+            fewest.append(1)
+            lines += [f"    {line}" for line in slow]
+        elif cell.numeric:
+            fewest.append(len(name) + len(gap) % 3)
             lines += [
                 "    x = text[a:at]",
                 f"    if size <= {VALUE} and x.isdigit(): s += f{before + name + '{x}'!r}",
-                f"    else: {slow.strip()}",
-            ]
+                "    else:", *(f"        {line}" for line in slow),
+            ]  # fmt: skip
         else:
-            quoted = before + name + "'{text[a:at]}'"
-            long = before + name + "'{text[a:a + " + str(VALUE - 1) + "]}"
+            fewest.append(len(name) + 2 + len(gap) % 3)
+            quoted = before + name + "'{x}'"
+            long = before + name + "'{x[:" + str(VALUE - 1) + "]}"
             lines += [
-                f"    if size <= {VALUE}: s += f{quoted!r}",
+                f"    x = text[a:at if size <= {VALUE} else a + {VALUE + 1}]",
+                "    if not x.isascii():", *(f"        {line}" for line in slow),
+                f"    elif size <= {VALUE}: s += f{quoted!r}",
                 "    else:",
-                f"        if not text[a : a + {VALUE + 1}].isascii(): return None",
                 f"        s += f{long!r}",
                 "        " + _CHECK,
                 f"        h, s = h + s + {_CUT!r}, ''",
-            ]
+            ]  # fmt: skip
         if after:
             lines.append(f"    {after[2:]}")
     lines.append("else: return None")

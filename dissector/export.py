@@ -74,8 +74,7 @@ def _ndjson(
     if fields and not payload:
         from .runs import Runs
 
-        for text in Runs(capture).written(numbers(capture, expression), fields=True):
-            out.write(text)
+        Runs(capture).write(out, numbers(capture, expression), fields=True)
         return
     for view in selected(capture, expression):
         out.write(dumps(record(capture, view, fields=fields, payload=payload)).encode() + b"\n")

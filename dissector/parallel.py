@@ -8,16 +8,24 @@ the same.
 from __future__ import annotations
 
 import contextlib
+import errno
+import gc
 import os
+import select
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import IO, TypeVar
 
 Block = TypeVar("Block")
 
 MOST = 4
 """Processes at most."""
+
+AHEAD, HELD = 4, 4 << 20
+"""Results, and bytes of them, that a process holds before it waits for its turn to write."""
 
 
 def processors() -> int:
@@ -58,10 +66,108 @@ def in_order(
     finally:
         for pipe in pipes:
             os.close(pipe)
-        for child in children:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGTERM)
-            os.waitpid(child, 0)
+        _stop(children)
+
+
+def write_in_order(
+    out: IO[bytes], blocks: Sequence[Block], work: Callable[[Block], bytes],
+    workers: int | None = None,
+) -> None:  # fmt: skip
+    """Write ``work(block)`` of each block to `out`, in their order.
+
+    Where `out` is a file of the system, the children write to it themselves, one after the other: a
+    token goes round, and who has it writes. Raises OSError where one could not write, RuntimeError
+    where one died.
+    """
+    count = min(workers or processors(), len(blocks))
+    try:
+        target = out.fileno()
+    except (AttributeError, OSError, ValueError):
+        target = -1
+    if count < 2 or target < 0:
+        for data in in_order(blocks, work, workers):
+            out.write(data)
+        return
+    out.flush()
+    sys.stdout.flush()
+    tokens = [os.pipe() for _ in range(count)]
+    children: dict[int, int] = {}  # by the pipe that tells how one ended
+    gc.collect()
+    gc.freeze()  # children leave the pages of what is there already alone
+    try:
+        for number in range(count):
+            source, sink = os.pipe()
+            child = os.fork()
+            if not child:
+                for other in (source, *children):
+                    os.close(other)
+                mine, following = tokens[number][0], tokens[(number + 1) % count][1]
+                _end(lambda: _writing(blocks[number::count], work, target, mine, following), sink)  # noqa: B023
+            os.close(sink)
+            children[source] = child
+        os.write(tokens[0][1], b".")
+        running = set(children)
+        while running:
+            for source in select.select(list(running), [], [])[0]:
+                told = _exactly(source, 4)
+                running.discard(source)
+                code = int.from_bytes(told, "big")
+                if code:
+                    raise OSError(code, os.strerror(code))
+    finally:
+        gc.unfreeze()
+        for pipe in (*children, *chain.from_iterable(tokens)):
+            os.close(pipe)
+        _stop(children.values())
+
+
+def _writing(
+    blocks: Sequence[Block], work: Callable[[Block], bytes], target: int, token: int, following: int
+) -> None:
+    """Work ahead while others write, but not far."""
+    gc.disable()
+    held: deque[bytes] = deque()
+    for block in blocks:
+        held.append(work(block))
+        while held and (
+            len(held) > AHEAD or sum(map(len, held)) > HELD or select.select([token], [], [], 0)[0]
+        ):
+            _pass_on(held.popleft(), target, token, following)
+    while held:
+        _pass_on(held.popleft(), target, token, following)
+
+
+def _pass_on(data: bytes, target: int, token: int, following: int) -> None:
+    os.read(token, 1)
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(target, rest) :]
+    os.write(following, b".")
+
+
+def _end(work: Callable[[], None], sink: int) -> None:
+    """Run `work` in a child, tell `sink` the number of the error (0 for none) in four bytes, and end.
+    Where it is no error of the system, nothing is told."""
+    try:
+        try:
+            work()
+            code = 0
+        except OSError as error:
+            code = error.errno or errno.EIO
+        os.write(sink, code.to_bytes(4, "big"))
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(0)
+
+
+def _stop(children: Iterable[int]) -> None:
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
 
 
 def _child(blocks: Sequence[Block], work: Callable[[Block], bytes], sink: int) -> None:

@@ -47,7 +47,12 @@ def write_list(capture: Capture, out: IO[str], expression: str | None, limit: in
         return
     from .runs import Runs
 
-    for text in Runs(capture).written(numbers(capture, expression, limit), fields=False):
+    chosen, runs = numbers(capture, expression, limit), Runs(capture)
+    if hasattr(out, "buffer") and (out.encoding or "").lower().replace("-", "") == "utf8":
+        out.flush()
+        runs.write(out.buffer, chosen, fields=False)
+        return
+    for text in runs.written(chosen, fields=False):
         out.write(text.decode())
 
 

@@ -6,20 +6,21 @@ message by message; where `dissector.quick` knows the kind, without opening the 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import chain, islice
-from typing import Any
+from itertools import islice
+from typing import IO, Any
 
 import numpy as np
 
 from . import display
-from .compiled import PADDING, summary_of
-from .parallel import in_order, processors
+from .compiled import PADDING, Summary, summary_of
+from .parallel import processors, write_in_order
 from .quick import Kind, UnusualError
 from .records import _clean, dumps, record
 from .rows import ASSUMED, BACKEND, COLUMNS, DECRYPTED, DIRECTIONS, INCOMPLETE, NO_LSN
-from .times import iso_time
+from .times import SECOND, iso_time
 from .view import Capture, MessageView
 
 BLOCK = 2048
@@ -57,31 +58,36 @@ class _Stream:
         self.data = b"".join([read(place, size) for _, size, place, _, _ in pieces])
         self.offsets = np.array([p[0] for p in pieces] or [low], np.int64)
         self.frames = [p[3] for p in pieces]
-        self.records = [p[4] for p in pieces]
+        self.records = np.array([p[4] for p in pieces] or [0], np.int64)
 
 
 class _Head:
-    """What is the same in the lines of one kind, and how the summary is made."""
+    """What is the same in the lines of one kind, and how the summary is made.
 
-    __slots__ = ("kind", "learned", "make", "relation", "where")
+    three: the function, the text between time and LSN, and that between xid and summary.
+    """
+
+    __slots__ = ("kind", "learned", "three")
 
     def __init__(self, kind: Kind | None, where: str, relation: str) -> None:
         self.kind = kind
-        self.where = where
-        self.relation = relation
         self.learned = 0
-        self.make = summary_of(kind) if kind is not None else None
+        self.three = (_made(kind), where, relation)
 
     def summary(
         self, data: bytes, start: int, end: int, opened: Callable[[], MessageView]
     ) -> str:
-        """What `make` did not cover. Raises UnusualError."""
+        """What the function did not cover. Raises UnusualError."""
         assert self.kind is not None
         summary = self.kind.summary(data, start, end, opened)
         if self.kind.learned != self.learned:
             self.learned = self.kind.learned
-            self.make = summary_of(self.kind)
+            self.three = (_made(self.kind), *self.three[1:])
         return summary
+
+
+def _made(kind: Kind | None) -> Summary:
+    return (summary_of(kind) if kind is not None else None) or (lambda *_: None)
 
 
 class Runs:
@@ -94,6 +100,7 @@ class Runs:
         self._digits: dict[int, int] = {}
         self._heads: dict[tuple[int, ...], Any] = {}
         self._line_heads: dict[int, dict[int, _Head]] = {}
+        self._second = (-1 << 70, "")
         self._time: tuple[int, int, str] = (-1, -1, "")
 
     # -- what the writers ask for
@@ -106,24 +113,30 @@ class Runs:
     def objects(self, numbers: Iterable[int]) -> Iterator[list[str]]:
         """JSON objects with fields, in blocks."""
         for block in _blocks(numbers):
-            yield self._block(block, self._object, self._slow_object)
+            yield self._block(block)
 
     def written(self, numbers: Iterable[int], fields: bool) -> Iterator[bytes]:
-        """Lines, or JSON objects with `fields`, as text to write. Where there are many messages, several
-        processes share the work; what is written does not depend on it."""
+        """Lines, or JSON objects with `fields`, as text to write."""
+        for part in _blocks(numbers, FIELDS_BLOCK if fields else BLOCK):
+            yield self._text(part, fields)
+
+    def write(self, out: IO[bytes], numbers: Iterable[int], fields: bool) -> None:
+        """Write what `written` gives to `out`. Where there are many messages, several processes share
+        the work; what is written does not depend on it."""
         source = iter(numbers)
         ahead = list(islice(source, MANY))
-        rest: Iterable[int] = ahead
-        if len(ahead) == MANY and processors() > 1:
-            chosen = np.fromiter(source, np.int64)
-            size = FIELDS_BLOCK if fields else BLOCK
-            blocks = [chosen[i : i + size] for i in range(0, len(chosen), size)]
-            for part in _blocks(ahead, size):
-                yield self._text(part, fields)
-            yield from in_order(blocks, lambda block: self._text(block.tolist(), fields))
+        for text in self.written(ahead, fields):
+            out.write(text)
+        if len(ahead) < MANY:
             return
-        for part in _blocks(chain(rest, source), FIELDS_BLOCK if fields else BLOCK):
-            yield self._text(part, fields)
+        if processors() < 2:
+            for text in self.written(source, fields):
+                out.write(text)
+            return
+        chosen = np.fromiter(source, np.int64)
+        size = FIELDS_BLOCK if fields else BLOCK
+        blocks = [chosen[i : i + size] for i in range(0, len(chosen), size)]
+        write_in_order(out, blocks, lambda block: self._text(block.tolist(), fields))
 
     def _text(self, numbers: list[int], fields: bool) -> bytes:
         if not fields:
@@ -133,55 +146,36 @@ class Runs:
 
     # -- one block
 
-    def _block(
-        self, numbers: list[int], quick: Callable[..., str], slow: Callable[[int], str]
-    ) -> list[str]:
-        index = self.capture.index
+    def _columns(self, numbers: list[int]) -> dict[str, Any]:
         at = np.array(numbers, np.int64) - 1
-        columns = {name: index.rows.column(name)[at] for name, _ in COLUMNS}
-        first, last, where = self._read(columns)
-        rows = zip(*(columns[name].tolist() for name, _ in COLUMNS), strict=True)
-        out = []
-        found = index.found
-        odd = (columns["severity"] > 0) | (columns["flags"] & (DECRYPTED | INCOMPLETE) > 0)
-        for number, row, unusual, a, b, stream in zip(
-            numbers, rows, odd.tolist(), first.tolist(), last.tolist(), where, strict=True
-        ):
-            if not unusual and stream is not None and number not in found:
-                kind = self._kind(number, row)
-                if kind is not None:
-                    begin = row[4] - stream.base
-                    opened = partial(self._opened, number)
-                    try:
-                        out.append(quick(number, row, kind, stream, begin, a, b, opened))
-                        continue
-                    except UnusualError:
-                        pass
-            out.append(slow(number))
-        return out
+        c = {name: self.capture.index.rows.column(name)[at] for name, _ in COLUMNS}
+        c["number"] = at + 1
+        c["key"] = c["relation"].astype(np.uint64) << np.uint64(32) | (
+            c["dialect"].astype(np.uint64) << np.uint64(16) | c["path"]
+        )
+        return c
 
-    def _read(self, columns: dict[str, Any]) -> tuple[Any, Any, list[_Stream | None]]:
-        """The bytes of a block's messages: first and last piece of each, and its _Stream."""
-        count = len(columns["offset"])
-        first, last = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        where: list[_Stream | None] = [None] * count
-        offset = columns["offset"].astype(np.int64)
-        end = offset + columns["length"]
-        key = columns["stream"].astype(np.int64) * 2 + columns["direction"]
-        for one in np.unique(key).tolist():
-            mine = np.flatnonzero((key == one) & (columns["flags"] & DECRYPTED == 0))
+    def _sides(self, c: dict[str, Any]) -> Iterator[tuple[int, _Stream, Any, Any, Any]]:
+        """The messages of a block that may be written without opening them, by connection and direction:
+        stream * 2 + direction, the bytes, places in the block, first and last piece of each."""
+        offset = c["offset"].astype(np.int64)
+        end = offset + c["length"]
+        sides = c["stream"].astype(np.int64) * 2 + c["direction"]
+        usual = (c["severity"] == 0) & (c["flags"] & (DECRYPTED | INCOMPLETE) == 0)
+        for side in np.unique(sides).tolist():
+            mine = np.flatnonzero((sides == side) & usual)
             if not len(mine):
                 continue
             low, high = int(offset[mine].min()), int(end[mine].max())
             if high - low > WIDE:
                 continue
-            stream = _Stream(self.capture, one >> 1, one & 1, low, high)
-            first[mine] = np.searchsorted(stream.offsets, offset[mine], side="right") - 1
-            last[mine] = np.searchsorted(stream.offsets, end[mine] - 1, side="right") - 1
-            whole = end[mine] - low <= len(stream.data)  # up to a gap
-            for i in mine[whole].tolist():
-                where[i] = stream
-        return first, last, where
+            stream = _Stream(self.capture, side >> 1, side & 1, low, high)
+            mine = mine[end[mine] - low <= len(stream.data)]  # up to a gap
+            if not len(mine):
+                continue
+            first = np.searchsorted(stream.offsets, offset[mine], side="right") - 1
+            last = np.searchsorted(stream.offsets, end[mine] - 1, side="right") - 1
+            yield side, stream, mine, first, last
 
     def _opened(self, number: int) -> MessageView:
         return self.capture.message(number)
@@ -220,7 +214,14 @@ class Runs:
             digits = files.frame(record).digits
             if files.sources[number].kind == "pcap":
                 self._digits[number] = digits
-        text = iso_time(time, digits)
+        second, rest = divmod(time, SECOND)
+        if second != self._second[0]:
+            self._second = (second, iso_time(second * SECOND, 0))
+        whole = self._second[1]
+        if digits and whole[-1:] == "Z":
+            text = f"{whole[:-1]}.{f'{rest:09}'[:digits]}Z"
+        else:
+            text = iso_time(time, digits)
         self._time = (time, record, text)
         return text
 
@@ -237,63 +238,45 @@ class Runs:
 
     def _lines_of(self, numbers: list[int], careful: bool) -> bytes:
         """careful: each summary is looked at for control characters."""
-        index, slow = self.capture.index, self._slow_line
-        at = np.array(numbers, np.int64) - 1
-        c = {name: index.rows.column(name)[at] for name, _ in COLUMNS}
+        c = self._columns(numbers)
         out = [""] * len(numbers)
-        odd = (c["severity"] > 0) | (c["flags"] & (DECRYPTED | INCOMPLETE) > 0)
-        sides = c["stream"].astype(np.int64) * 2 + c["direction"]
-        keys = c["relation"].astype(np.uint64) << np.uint64(32) | (
-            c["dialect"].astype(np.uint64) << np.uint64(16) | c["path"]
-        )
-        first, last, where = self._read(c)
-        for side in np.unique(sides).tolist():
-            mine = np.flatnonzero((sides == side) & ~odd)
-            stream = next((where[i] for i in mine.tolist() if where[i] is not None), None)
-            if stream is None:
-                continue
-            mine = np.array([i for i in mine.tolist() if where[i] is not None])
-            self._lines_in(stream, side, mine, numbers, c, keys, last, out, careful)
+        for side in self._sides(c):
+            self._lines_in(*side, c, out, careful)
         for i, line in enumerate(out):
             if not line:
-                out[i] = slow(numbers[i]) + "\n"
+                out[i] = self._slow_line(numbers[i]) + "\n"
         return "".join(out).encode()
 
     def _lines_in(
-        self, stream: _Stream, side: int, mine: Any, numbers: list[int], c: dict[str, Any], keys: Any,
-        last: Any, out: list[str], careful: bool,
+        self, side: int, stream: _Stream, mine: Any, first: Any, last: Any, c: dict[str, Any],
+        out: list[str], careful: bool,
     ) -> None:  # fmt: skip
         """Lines of the messages at `mine`, which all lie in `stream`."""
         data = stream.data + bytes(PADDING)
         text = data.decode("latin-1")
         begin = c["offset"][mine].astype(np.int64) - stream.base
-        end = begin + c["length"][mine]
         heads = self._line_heads.setdefault(side, {})
+        known = heads.get
         found = self.capture.index.found
         for i, number, key, start, stop, time, lsn, xid in zip(
-            mine.tolist(), np.array(numbers)[mine].tolist(), keys[mine].tolist(), begin.tolist(),
-            end.tolist(), self._times(c["time"][mine], np.array(stream.records)[last[mine]]),
+            mine.tolist(), c["number"][mine].tolist(), c["key"][mine].tolist(), begin.tolist(),
+            (begin + c["length"][mine]).tolist(), self._times(c["time"][mine], stream.records[last]),
             c["lsn"][mine].tolist(), c["xid"][mine].tolist(), strict=True,
         ):  # fmt: skip
-            head = heads.get(key)
-            if head is None:
-                head = self._line_head(heads, key, number)
-            if number in found or head.kind is None:
-                continue
-            make = head.make
-            summary = make(data, text, start, stop) if make is not None else None
+            head = known(key) or self._line_head(heads, key, number)
+            make, where, relation = head.three
+            summary = make(data, text, start, stop)
             if summary is None or (careful and not summary.isprintable()):
+                if head.kind is None or number in found:
+                    continue
                 try:
                     summary = head.summary(data, start, stop, partial(self._opened, number))
                 except UnusualError:
                     continue
-            if lsn == NO_LSN:
-                shown = ""
-            else:
-                shown = f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
-            out[i] = (
-                f"{number}\t{time}{head.where}{shown}\t{xid or ''}{head.relation}{summary}\n"
-            )
+            elif number in found:
+                continue
+            shown = "" if lsn == NO_LSN else f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+            out[i] = f"{number}\t{time}{where}{shown}\t{xid or ''}{relation}{summary}\n"
 
     def _times(self, time: Any, record: Any) -> list[str]:
         """The frames' times as text."""
@@ -320,12 +303,34 @@ class Runs:
 
         return "\t".join(list_cells(self.capture, self.capture.message(number)))
 
-    # -- one object
+    # -- objects
+
+    def _block(self, numbers: list[int]) -> list[str]:
+        c = self._columns(numbers)
+        out = [""] * len(numbers)
+        found = self.capture.index.found
+        for _, stream, mine, first, last in self._sides(c):
+            rows = zip(*(c[name][mine].tolist() for name, _ in COLUMNS), strict=True)
+            times = self._times(c["time"][mine], stream.records[last])
+            for i, row, a, b, time in zip(
+                mine.tolist(), rows, first.tolist(), last.tolist(), times, strict=True
+            ):
+                number = numbers[i]
+                kind = self._kind(number, row) if number not in found else None
+                if kind is not None:
+                    with contextlib.suppress(UnusualError):
+                        out[i] = self._object(number, row, kind, stream, a, b, time)
+        for i, text in enumerate(out):
+            if not text:
+                out[i] = self._slow_object(numbers[i])
+        return out
 
     def _object(
-        self, number: int, row: tuple[int, ...], kind: Kind, stream: _Stream, begin: int, first: int,
-        last: int, opened: Callable[[], MessageView],
+        self, number: int, row: tuple[int, ...], kind: Kind, stream: _Stream, first: int, last: int,
+        time: str,
     ) -> str:  # fmt: skip
+        begin = row[4] - stream.base
+        opened = partial(self._opened, number)
         summary, fields = kind.texts(stream.data, begin, begin + row[5], opened, True)
         key = (row[6], row[9], row[2], row[3], row[12])
         head = self._heads.get(key)
@@ -345,7 +350,7 @@ class Runs:
             summary = f'"{summary}"'
         return (
             f'{{"number":{number},"frame":{row[0]},"frames":[{frames}],'
-            f'"time":"{self._time_text(row[1], stream.records[last])}",{ends}{path}"length":{row[5]},'
+            f'"time":"{time}",{ends}{path}"length":{row[5]},'
             f'"lsn":{shown},"xid":{row[8] or "null"},{relation}"summary":{summary}{tail}{fields}]}}'
         )
 
