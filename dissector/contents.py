@@ -7,10 +7,13 @@ the session's to say.
 
 from __future__ import annotations
 
-from . import archives, copying, sasl, sql, wal
+from dataclasses import replace
+
+from . import archives, catalogue, copying, sasl, sql, wal
 from .catalogue.outside import HANDSHAKE, HANDSHAKES
-from .inside import NUMBER, as_text, leaf, listed, named
-from .node import Node, messages
+from .catalogue.sasl import MECHANISMS
+from .inside import NUMBER, as_text, leaf, listed, named, place
+from .node import Node, Place, messages
 from .schemas import Schema
 from .spec import Dialect, Field, Message
 
@@ -18,8 +21,16 @@ _SASL = frozenset(
     ("SASLInitialResponse", "SASLResponse", "AuthenticationSASLContinue", "AuthenticationSASLFinal")
 )
 
+_ANSWER = catalogue.by_name("PasswordMessage").tag
+_KEYS = ("BackendKeyData", "CancelRequest")
+_MECHANISMS = frozenset(name.encode() for name in MECHANISMS)
+_REST = named("unparsed", "What is left of the message; a secret may be in it.", secret=True)
+
+_TELLING = ("ErrorResponse", "NoticeResponse")
+"""Messages in which a server can repeat a statement."""
+
 MAY_HOLD_SECRETS = frozenset(
-    ("AuthenticationSASLContinue", "AuthenticationSASLFinal", "Query", "Parse")
+    ("AuthenticationSASLContinue", "AuthenticationSASLFinal", "Query", "Parse", *_TELLING)
 )
 """Messages without a secret field in which `open_contents` can find one."""
 
@@ -35,6 +46,8 @@ def open_contents(tree: Node, data: bytes, dialect: Dialect, schema: Schema) -> 
     if not isinstance(declared, Message):
         return tree
     name = declared.name
+    if declared.tag == _ANSWER or name in _KEYS:
+        _unread(inner)
     if name in _SASL:
         _open(inner, data, _sasl_parts(inner, name, data))
     elif name == "CopyData":
@@ -49,7 +62,35 @@ def open_contents(tree: Node, data: bytes, dialect: Dialect, schema: Schema) -> 
         node = _field(inner, "query")
         if node is not None:
             node.children = sql.parts(data, node.start, node.end) or None
+    elif name in _TELLING:
+        _told(inner, data)
     return tree
+
+
+def _unread(inner: Node) -> None:
+    """Bytes of an authentication answer that did not read as it should: the secret may be there, as may
+    what stands where a mechanism's name should."""
+    for node in inner.children or ():
+        if node.declaration is None:
+            node.place = place(_REST)
+        elif node.name == "mechanism" and node.value not in _MECHANISMS:
+            _hide(node)
+
+
+def _hide(node: Node) -> None:
+    was, declared = node.place, node.declaration
+    if isinstance(declared, Field):
+        hidden = replace(declared, secret=True)
+        node.place = Place(hidden, was.name, was.release, was.position, was.format, was.meaning)
+
+
+def _told(inner: Node, data: bytes) -> None:
+    """What a server says of a statement that failed, or of a function in which it stands."""
+    fields = inner.child("fields")
+    for element in (fields.children if fields is not None else None) or ():
+        node = _field(element, "value")
+        if node is not None:
+            node.children = sql.parts(data, node.start, node.end, prose=True) or None
 
 
 def _field(inner: Node, name: str = "data") -> Node | None:

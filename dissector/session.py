@@ -17,6 +17,7 @@ from typing import Any
 
 from . import catalogue
 from .annotate import annotate
+from .catalogue.sasl import MECHANISMS
 from .command_check import check
 from .commands import Command, parse_command
 from .conversation import Conversation
@@ -285,7 +286,9 @@ class Session:
             self.facts.setdefault("authentication", "none asked")
 
     def _sasl_initial(self, values: Facts, context: Context) -> None:
-        self.facts["authentication"] = self.text(values.get("mechanism"))
+        mechanism = self.text(values.get("mechanism"))
+        # another name can be a password that came at the wrong time
+        self.facts["authentication"] = mechanism if mechanism in MECHANISMS else "unknown mechanism"
         self.auth = "AuthenticationSASLContinue"
 
     def _query(self, values: Facts, context: Context) -> None:

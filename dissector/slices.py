@@ -10,16 +10,19 @@ from __future__ import annotations
 import csv
 import io
 import struct
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from . import catalogue, display
 from .capture import Frame
+from .capture.link import Scratch
+from .capture.walk import LINK, TCP_FOUND, Walk
 from .contents import MAY_HOLD_SECRETS
 from .records import MASK, secret_ranges
-from .rows import ASSUMED, DECRYPTED, DIRECTIONS, NO_LSN
+from .rows import ASSUMED, DECRYPTED, DIRECTIONS, INCOMPLETE, NO_LSN
 from .spec import Field
 from .text import visible
 from .times import iso_time
@@ -29,20 +32,35 @@ SNAP = 262_144
 """The snap length that the file's head states, as tcpdump does; longer frames are written all the same."""
 
 
+class _Segment(NamedTuple):
+    """Whose bytes a frame holds: position + shift is the offset in the stream of a byte of it."""
+
+    stream: int
+    direction: int
+    shift: int
+
+
 def write_pcap(capture: Capture, out: IO[bytes], numbers: Iterable[int]) -> None:
     """Write the frames that hold bytes of the messages `numbers`, each once, in capture order."""
     frames: dict[int, int] = {}
+    segments: dict[int, _Segment] = {}
     for number in numbers:
-        for extent in capture.extents(capture.row(number)):
+        row = capture.row(number)
+        at = row.offset
+        for extent in capture.extents(row):
             frames[extent.frame] = extent.record
+            if not row.flags & DECRYPTED:
+                shift = at - extent.position
+                segments.setdefault(extent.record, _Segment(row.stream, row.direction, shift))
+                at += extent.length
     order = [frames[frame] for frame in sorted(frames)]
-    secrets = {} if capture.options.show_secrets else _secrets(capture, frames)
+    secrets = {} if capture.options.show_secrets else _secrets(capture, set(segments.values()))
     kinds, digits = set(), 0
     for record in order:
         frame = capture.frame(record)
         kinds.add(frame.linktype)
         digits = max(digits, frame.digits)
-    masked = (_masked(capture.frame(record), secrets.get(record, ())) for record in order)
+    masked = (_masked(capture.frame(record), segments.get(record), secrets) for record in order)
     if len(kinds) > 1:
         _pcapng(out, masked, sorted(kinds))
     else:
@@ -66,34 +84,66 @@ def _holds_secrets(name: str) -> bool:
     return False
 
 
-def _secrets(capture: Capture, frames: dict[int, int]) -> dict[int, list[tuple[int, int]]]:
-    """Record -> (position, length) of secret bytes, of all messages that lie in `frames`."""
+Ranges = dict[tuple[int, int], list[tuple[int, int]]]
+
+
+def _secrets(capture: Capture, segments: set[_Segment]) -> Ranges:
+    """(stream, direction) -> (start, end) of secret bytes in that stream, ascending. Frames can hold a
+    secret of a message that is not asked for, and one that was sent again."""
     index = capture.index
+    wanted = {(s.stream, s.direction) for s in segments}
     risky = [i for i in range(len(index.tables.paths))
              if any(_holds_secrets(name) for name in index.tables.paths[i])]  # fmt: skip
     column = index.rows.column
     rows = np.isin(column("path"), risky) & (column("flags") & DECRYPTED == 0)
-    found: dict[int, list[tuple[int, int]]] = {}
+    rows &= np.isin(column("stream"), [stream for stream, _ in wanted])
+    found: Ranges = {}
     for number in (np.flatnonzero(rows) + 1).tolist():
-        view = capture.message(number)
-        if not any(extent.frame in frames for extent in view.extents):
+        row = capture.row(number)
+        if (row.stream, row.direction) not in wanted:
             continue
-        for start, end in secret_ranges(view.tree):
-            at = 0
-            for extent in view.extents:
-                low, high = max(start, at), min(end, at + extent.length)
-                if low < high:
-                    place = (extent.position + low - at, high - low)
-                    found.setdefault(extent.record, []).append(place)
-                at += extent.length
+        view = capture.message(number)
+        ranges = found.setdefault((row.stream, row.direction), [])
+        ranges += [
+            (row.offset + start, row.offset + end) for start, end in secret_ranges(view.tree)
+        ]
+        if row.flags & INCOMPLETE:  # what the rest of it holds was not read
+            ranges.append((row.offset + len(view.data), row.offset + row.length))
+    for ranges in found.values():
+        ranges.sort()
     return found
 
 
-def _masked(frame: Frame, places: Iterable[tuple[int, int]]) -> Frame:
+def _payload(frame: Frame) -> tuple[int, int]:
+    """(start, end) of the TCP payload in the frame's bytes; (0, 0) where no TCP header is found."""
+    data = frame.data
+    ends = np.array([len(data)]), np.array([frame.wirelen])
+    walk = Walk(Scratch(data), np.zeros(1, np.int64), *ends, np.array([frame.linktype | LINK]))
+    walk.run()
+    if walk.code[0] != TCP_FOUND:
+        return 0, 0
+    header = int(walk.cur[0])
+    return header + (data[header + 12] >> 4) * 4, int(walk.end[0])
+
+
+def _masked(frame: Frame, segment: _Segment | None, secrets: Ranges) -> Frame:
+    ranges = secrets.get((segment.stream, segment.direction)) if segment is not None else None
+    if not ranges or segment is None:
+        return frame
+    shift = segment.shift + frame.position
+    start, end = _payload(frame)
+    if (
+        not end
+    ):  # a fragment, or a link type of the slow lane: what the stream got of it is in its end
+        start, end = 0, len(frame.data)
     data = bytearray(frame.data)
-    for position, length in places:
-        at = position - frame.position
-        data[at : at + length] = MASK * length
+    at = max(0, bisect_right(ranges, (start + shift, 0)) - 1)
+    for low, high in ranges[at:]:
+        if low >= end + shift:
+            break
+        low, high = max(low - shift, start), min(high - shift, end)
+        if low < high:
+            data[low:high] = MASK * (high - low)
     return frame._replace(data=bytes(data))
 
 

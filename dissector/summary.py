@@ -129,7 +129,11 @@ def _error(inner: Node, context: Context) -> str:
     for element in (c for child in inner.children or () for c in child.children or ()):
         letter, value = element.child("field_type"), element.child("value")
         if letter is not None and value is not None and isinstance(value.value, bytes):
-            fields[chr(letter.value)] = display.plain(value.value, context)
+            hidden = value.children is not None  # a password stands in it
+            shown = (
+                display.display(value, context) if hidden else display.plain(value.value, context)
+            )
+            fields[chr(letter.value)] = shown
     return " ".join(fields[k] for k in ("S", "C", "M") if k in fields)
 
 

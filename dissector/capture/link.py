@@ -81,8 +81,8 @@ class LinkStats:
     unknown: Counter[int] = field(default_factory=Counter)
 
 
-class _Scratch:
-    """A datagram put together, as a buffer to walk."""
+class Scratch:
+    """Bytes in memory (a datagram put together) as a buffer to walk."""
 
     def __init__(self, data: bytes) -> None:
         self.u1 = np.frombuffer(data, np.uint8)
@@ -201,7 +201,7 @@ class Link:
         """Segments of one datagram: one for each piece, since its bytes lie in several frames."""
         data = datagram.bytes(self.files.read)
         size = np.array([len(data)])
-        scratch = _Scratch(data)
+        scratch = Scratch(data)
         walk = Walk(scratch, np.zeros(1, np.int64), size, size, np.array([IP | datagram.protocol]))
         walk.version[:] = datagram.version
         for name, value in zip(_ADDRESSES, datagram.addresses, strict=True):
@@ -246,7 +246,7 @@ _ADDRESSES = ("src_high", "src_low", "dst_high", "dst_low")
 
 
 def _tcp(
-    data: Source | _Scratch, walk: Walk, frame: Array, arrival: Array, columns: Columns
+    data: Source | Scratch, walk: Walk, frame: Array, arrival: Array, columns: Columns
 ) -> Segments:
     """The rows whose walk ended at a TCP header."""
     found = walk.code == TCP_FOUND
