@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import wal
 from .annotate import annotate
 from .archives import Entry, TarReader
 from .commands import Command
@@ -24,6 +25,12 @@ from .spec import Dialect
 MOST_STATES = 50_000
 """Different states of one connection's rows that are kept: a client that cuts rows at random makes
 many, and each costs memory."""
+
+WAL_LEAST, WAL_AHEAD = 24, 1 << 40
+"""Bytes of WAL that a guess needs, and how far a server can be ahead of a standby that keeps up."""
+
+CENTURY = 100 * 366 * 86_400 * 1_000_000
+"""Microseconds."""
 
 NEWLINE, BACKSLASH = 10, 92
 EMPTY = 5
@@ -147,6 +154,14 @@ class Copies:
                 return self._file(node.value)
         return 0
 
+    def is_tar(self) -> None:
+        """The backup whose first CopyData came now has raw archives: the server is before release 15."""
+        self.mode["B"] = "tar"
+
+    def at_beginning(self) -> bool:
+        """Whether no archive of the backup was named yet."""
+        return not self._archive
+
     def _file(self, data: bytes) -> int:
         if self._tar is None or self._tar.lost:
             return 0
@@ -176,9 +191,25 @@ def _at_row(state: CopyState) -> bool:
 def guess_copy(direction: str, data: bytes) -> str:
     """What CopyData seems to hold where its beginning was not seen; "" when nothing fits well."""
     layer = "frontend" if direction == "F" else "backend"
-    outside = Dialect(copy="pgoutput")
-    for dialect in (outside, replace(outside, proto_version=2, in_stream=True)):
+    outside = Dialect(copy="pgoutput", proto_version=4)  # the newest reads most
+    for dialect in (outside, replace(outside, in_stream=True)):
         tree = annotate(data, layer, dialect)
         if len(messages(tree)) >= 2 and not findings(tree):
             return "pgoutput"
-    return ""
+    return "wal" if direction == "B" and _is_wal(annotate(data, layer, outside), data) else ""
+
+
+def _is_wal(tree: Node, data: bytes) -> bool:
+    """Whether XLogData holds raw WAL: its end runs ahead of what it carries, as only physical streaming
+    sends it, its time is one of this century, and its page headers are where they belong."""
+    chain = messages(tree)
+    inner = chain[1] if len(chain) > 1 else tree
+    numbers = [inner.child(name) for name in ("start_lsn", "end_lsn", "send_time")]
+    held = inner.child("data")
+    if held is None or held.length < WAL_LEAST or not all(n is not None for n in numbers):
+        return False
+    start, end, time = (n.value for n in numbers if n is not None)
+    if not all(isinstance(value, int) for value in (start, end, time)):
+        return False
+    sane = 0 < start < start + held.length <= end < start + held.length + WAL_AHEAD
+    return sane and 0 < time < CENTURY and not wal.check(start, data, held.start, held.end)

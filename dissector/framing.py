@@ -346,6 +346,12 @@ class Framer:
                 return True
             if recognise.is_tls_record(starts[client]):
                 hello = self._direct_tls(starts[client], final)
+                if hello and not self.from_start and starts[1 - client][:1] == b"S":
+                    self.session.asked_encryption = (
+                        "SSLRequest"  # not in the capture, its answer is
+                    )
+                    self._roles(client, WAITS, ANSWER)
+                    return True
                 if hello:
                     self.session.facts["encryption"] = "TLS (direct)"
                     self._begin_tls(client)
@@ -670,9 +676,10 @@ class Framer:
         if not packet:
             side.mode = LOST
             return
-        framed = self._message(side, size)
         server = self.sides[1 - side.physical]
         name = getattr(packet, "name", "")
+        yield from self._early(server, side.place(side.offset() + size)[0], name)
+        framed = self._message(side, size)
         if name in ("SSLRequest", "GSSENCRequest"):
             server.mode = ANSWER
             side.mode = WAITS
@@ -682,6 +689,20 @@ class Framer:
             if server.mode == WAITS:
                 server.mode = MESSAGES
         yield framed
+
+    def _early(self, server: Side, arrival: int, name: str) -> Iterator[Framed]:
+        """The server's refusal of encryption that came before the client's first packet in the capture:
+        the request that it answers is not in it."""
+        if self.from_start or server.consumed or server.mode != MESSAGES or not server.left():
+            return
+        earlier = server.place(server.offset() + 1)[0] < arrival
+        if earlier and server.buffer[server.at] == ord("N"):
+            asked = "GSSENCRequest" if name == "SSLRequest" else "SSLRequest"
+            self.session.asked_encryption = asked
+            self.session.encryption_answer("N")
+            framed = self._outside(server, 1, "")
+            framed.flags |= ASSUMED
+            yield framed
 
     def _answer(self, side: Side) -> Iterator[Framed]:
         """The server's one byte; anything else is a message (an ErrorResponse)."""

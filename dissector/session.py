@@ -24,8 +24,8 @@ from .conversation import Conversation
 from .copies import Copies, guess_copy
 from .encodings import codec
 from .facts import Facts, of_node
-from .findings import Finding, finding
-from .node import Node, messages
+from .findings import Finding, Severity, finding
+from .node import Node, findings, messages
 from .pgoutput_state import PgoutputState
 from .schemas import Column, Schema, Tables
 from .session_header import header_of
@@ -167,15 +167,20 @@ class Session:
             guess = guess_copy(direction, data)
             if guess:
                 self.copy[direction] = guess
-                self.copy_assumed = context.assumed = True
+                self.copy_assumed = True
                 if guess == "pgoutput" and not self.replication.begun:
                     self._assume_pgoutput()
-                context.dialect = self.dialect(direction)
-                layer = "frontend" if direction == "F" else "backend"
-                context.tree = annotate(data, layer, context.dialect)
+                self._again(direction, data, context)
+        if self._misjudged_backup(context):
+            self.copies.is_tar()
+            self._again(direction, data, context)
         mode = context.dialect.copy
         if mode in REPLICATION:
             self.replication.feed(direction, data, context, self)
+            if self._misjudged(direction, context):
+                self.copy[direction] = ""
+                self._again(direction, data, context)
+                return
             if mode == "backup":
                 context.schema = self.copies.backup(context.tree)
             elif mode == "wal" and direction == "B":
@@ -185,6 +190,27 @@ class Session:
         elif direction == "B" and not context.assumed:
             where = "here: no COPY is going on"
             context.found.append(finding("unexpected-here", message="CopyData", where=where))
+
+    def _again(self, direction: str, data: bytes, context: Context) -> None:
+        """Read a CopyData once more: the state that was assumed for it is another."""
+        context.dialect = self.dialect(direction)
+        layer = "frontend" if direction == "F" else "backend"
+        context.tree = annotate(data, layer, context.dialect)
+        context.path = (context.tree.name,)
+        context.assumed, context.lsn, context.xid, context.schema = True, NO_LSN, 0, 0
+
+    def _misjudged_backup(self, context: Context) -> bool:
+        """Whether a backup's first CopyData is no "new archive": its release was not seen."""
+        if context.dialect.copy != "backup" or self.release_known or self.assumptions.release:
+            return False
+        return self.copies.at_beginning() and _wrong(context)
+
+    def _misjudged(self, direction: str, context: Context) -> bool:
+        """Whether CopyData cannot be what was guessed of it: a row, or a piece of an archive."""
+        if not self.copy_assumed or context.dialect.copy != "pgoutput":
+            return False
+        proven = direction == "B" and not self.replication.uncertain
+        return not proven and _wrong(context)
 
     def _wal(self, data: bytes, context: Context) -> None:
         inner = messages(context.tree)[-1]
@@ -473,6 +499,10 @@ class Session:
 
     def _number(self, schema: Schema) -> int:
         return self.tables.schemas.number(schema)
+
+
+def _wrong(context: Context) -> bool:
+    return any(f.severity >= Severity.ERROR for f in findings(context.tree))
 
 
 def _request(kind: str) -> Handler:
