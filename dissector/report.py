@@ -152,4 +152,7 @@ def closing_words(capture: Capture) -> Iterator[str]:
     elif bad:
         worst = int(severities.max())
         names = {1: "note", 2: "warning", 3: "error"}
-        yield f"{bad} message{'s' * (bad != 1)} with findings, the worst of severity {names[worst]}"
+        yield (
+            f"{bad} message{'s' * (bad != 1)} with findings, the worst of severity {names[worst]}: "
+            f"list --filter 'severity >= note' shows {'them' if bad > 1 else 'it'}"
+        )

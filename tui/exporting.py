@@ -143,11 +143,16 @@ class ExportDialog(ModalScreen[None]):
         except Cancelled:
             said, wrong = "Export stopped; nothing was left behind", False
         except (UsageProblem, UserError, OSError, ImportError) as problem:
-            said, wrong = str(problem), True
+            said, wrong = self._problem(str(problem), target), True
         except Exception as problem:  # a writer that fails must not take the session with it
             said, wrong = f"{type(problem).__name__}: {problem}", True
         target.unlink(missing_ok=True)
         self.app.call_from_thread(self._finish, visible(said, 300), wrong)
+
+    def _problem(self, text: str, target: Path) -> str:
+        """What the command line would say, for someone who named the file in a dialog."""
+        named = text.replace(str(target), str(self._path))
+        return named.replace("name another file with --output", "x again, and name another file")
 
     def _finish(self, said: str, wrong: bool) -> None:
         severity = "error" if wrong else "information"
