@@ -118,6 +118,10 @@ class Opening:
         """A record that touches the last one does not open."""
         assert side.schedule is not None
         if self._is_13() and side.schedule.opener(side.direction, side.epoch) is None:
+            if side.opened and "keys" not in self._told:  # but for the traffic that followed
+                self._told.add("keys")
+                why = f"the key log lacks the secrets of the {side.name}'s traffic"
+                self._find(side, "tls-no-keys", record.start, why=why, advice=ADVICE)
             return  # the log lacks the handshake's secret: the first of the next keys will open
         side.handshakes.reset()
         side.sequence += 1
