@@ -48,7 +48,7 @@ def summary_of(kind: Kind) -> Summary | None:
 
 def _compiled(lines: list[str], names: dict[str, Any]) -> Summary:
     code = "def made(data, text, start, end):\n" + "\n".join(f"    {line}" for line in lines)
-    exec(compile(code, "<summary>", "exec"), names)  # noqa: S102: made of repr() and numbers only
+    exec(compile(code, "<summary>", "exec"), names)  # made of repr() and numbers only
     found: Summary = names["made"]
     return found
 

@@ -32,7 +32,7 @@ SHORT = 64
 ROWS = ("Insert", "Update", "Delete")
 _COLUMN = re.compile(r"\.(?:old|new)\.columns\[(\d+)\]\.")
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
-_SAFE = re.compile(rb"[ !#-&(-\[\]-~]*\Z").match
+is_safe = re.compile(rb"[ !#-&(-\[\]-~]*\Z").match
 """Bytes that JSON, a terminal and quotes leave as they are."""
 
 _NUMBER = re.compile(rb"-?[0-9]+\Z").match
@@ -150,7 +150,7 @@ class ColumnCell(Cell):
                 if _NUMBER(value):
                     text = value.decode()
                     return f'"{text}"', f'"{text}"', self.name + text
-            elif self.quotes and _SAFE(value):
+            elif self.quotes and is_safe(value):
                 text = value.decode()
                 return f'"{text}"', f"\"'{text}'\"", f"{self.name}'{text}'"
         return super().texts(value)
@@ -189,29 +189,42 @@ class Flat:
 
 @dataclass(slots=True)
 class Piece:
-    """A column in one state: text before the value, between value and display, and after it, with
-    offsets for the column's start and the value's length. cell: None where there is no value."""
+    """A column in one state: text before the value, between value and display, and after it; in the
+    first one offsets for the column's start and the value's length. cell: None where there is no value.
+
+    The same as bytes: middle and rest are the second and the third text; quoted and ended are them with
+    the quotes of a value that is the same in JSON and in the display, empty where that cannot be.
+    """
 
     texts: tuple[str, str, str]
-    places: tuple[tuple[tuple[int, bool], ...], ...]
+    places: tuple[tuple[int, bool], ...]
     cell: Cell | None
     shown: str | None
-    known: dict[int, tuple[str, str, str]] = field(default_factory=dict)
+    known: dict[int, bytes] = field(default_factory=dict)
+    middle: bytes = b""
+    rest: bytes = b""
+    quoted: bytes = b""
+    ended: bytes = b""
 
-    def at(self, start: int, length: int, layer: int) -> tuple[str, str, str]:
-        """The three texts for a column at `start` whose value has `length` bytes."""
+    def __post_init__(self) -> None:
+        self.middle, self.rest = (text.replace("%%", "%").encode() for text in self.texts[1:])
+        cell = self.cell
+        if isinstance(cell, ColumnCell) and (cell.numeric or cell.quotes):
+            mark = b"" if cell.numeric else b"'"
+            self.quoted = b'"' + self.middle + b'"' + mark
+            self.ended = mark + b'"' + self.rest
+
+    def at(self, start: int, length: int, layer: int) -> bytes:
+        """What stands before the value of a column at `start`, whose value has `length` bytes."""
         key = start << 32 | length
         found = self.known.get(key)
         if found is None:
-            values = [
-                tuple(
-                    length if of < 0 else start + of - (layer if inner else 0) for of, inner in places
-                )
-                for places in self.places
-            ]
-            a, b, c = (text % v for text, v in zip(self.texts, values, strict=True))
+            values = tuple(
+                length if of < 0 else start + of - (layer if inner else 0)
+                for of, inner in self.places
+            )
             KEEPER.keep(self.known)
-            found = self.known[key] = (a, b, c)
+            found = self.known[key] = ("," + self.texts[0] % values).encode()
         return found
 
 
@@ -274,11 +287,13 @@ class Kind:
         self.learned = 0  # how often something was learned after the start
         self.tail: list[tuple[str, Piece]] = []
         records = leaf_records(view, self.context)
-        if self.rows:
-            self.outer = None
+        if self.rows and view.schema.kind == "relation" and not view.schema.columns:
+            self.rows = False
+            self.outer = self._flat([r for r in records if r[0].start < self.base], None)
+        elif self.rows:
             before = [r for r in records if not _COLUMN.search(r[1]["path"])]
             letters = [n for n, _ in before if n.name in ("new_tag", "key_tag", "old_tag") and not n.absent]
-            if not letters or view.schema.kind != "relation" or not view.schema.columns:
+            if not letters or view.schema.kind != "relation":
                 raise UnusualError
             self.letter_at = letters[0].start
             name = view.schema.full_name
@@ -441,8 +456,8 @@ class Kind:
             value, text, named = piece.cell.texts(raw)
             shown.append(named)
             if fields:
-                a, b, c = piece.at(at - start, size, self.base)
-                out.append(f",{a}{value}{b}{text}{c}")
+                before = piece.at(at - start, size, self.base).decode()
+                out.append(f"{before}{value}{piece.middle.decode()}{text}{piece.rest.decode()}")
             at = after
         summary = " ".join(s for s in shown if s)
         if len(summary) > WIDTH:
@@ -451,7 +466,7 @@ class Kind:
 
     # -- row messages
 
-    def _learn(self, view: MessageView) -> None:
+    def learn(self, view: MessageView) -> None:
         """Take apart a row message whose variant or column states are new."""
         if view.found:
             raise UnusualError
@@ -536,11 +551,10 @@ class Kind:
                 value = dumps(found["value"]).replace("%", "%%")
                 told = dumps(found["display"]).replace("%", "%%")
                 texts[-1] += f"{value},{display_key}{told},{rest}"
-        while len(texts) < 3:
-            texts.append("")
-            places.append([])
-        a, b, c = texts
-        return Piece((a, b, c), tuple(tuple(p) for p in places), cell, shown)
+        if any(places[1:]):
+            raise UnusualError  # fields behind the value
+        a, b, c = (*texts, "", "")[:3]
+        return Piece((a, b, c), tuple(places[0]), cell, shown)
 
     def _cell(self, node: Node, found: dict[str, Any], column: ColumnValue) -> Cell:
         """Texts of a column's values by the slow writers' own words."""
@@ -592,19 +606,6 @@ class Kind:
                 at += one.skip
         return found
 
-    def _row(
-        self, data: bytes, start: int, end: int, opened: Callable[[], MessageView]
-    ) -> tuple[Variant, tuple[int, ...], Columns]:
-        for _ in (1, 2):
-            variant = self.variants.get(data[start + self.letter_at])
-            if variant is not None:
-                first = start + variant.flat.numbers.size
-                columns = self._columns(variant, data, first, start)
-                if columns is not None:
-                    return variant, variant.flat.numbers.unpack_from(data, start), columns
-            self._learn(opened())
-        raise UnusualError
-
     # -- what the writers ask for
 
     def summary(
@@ -616,7 +617,8 @@ class Kind:
     def texts(
         self, data: bytes, start: int, end: int, opened: Callable[[], MessageView], fields: bool
     ) -> tuple[str, str]:
-        """(summary, JSON of the fields or "") of the message. Raises UnusualError."""
+        """(summary, JSON of the fields or "") of the message; of rows the summary only. Raises
+        UnusualError."""
         if self.flat is not None:
             if end - start != self.flat.numbers.size:
                 raise UnusualError
@@ -626,10 +628,7 @@ class Kind:
                 text = text[: WIDTH - 1] + "…"
             return text, self.flat.json(values) if fields else ""
         if self.rows:
-            if not fields:
-                return self._row_line(data, start, opened), ""
-            variant, values, columns = self._row(data, start, end, opened)
-            return self._row_summary(variant, columns), self._row_json(variant, values, columns)
+            return self._row_line(data, start, opened), ""
         if self.tail:
             return self._with_tail(data, start, end, opened, fields)
         return self._remembered(data, start, end, opened, fields)
@@ -670,7 +669,7 @@ class Kind:
                 )
                 if columns is not None:
                     return self._row_summary(variant, columns)
-            self._learn(opened())
+            self.learn(opened())
         raise UnusualError
 
     def _row_summary(self, variant: Variant, columns: Columns) -> str:
@@ -691,20 +690,6 @@ class Kind:
         changes.append(", ".join(shown) or "(no columns)")
         text = self.subject + " → ".join(changes)
         return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
-
-    def _row_json(self, variant: Variant, values: tuple[int, ...], columns: Columns) -> str:
-        out = [variant.flat.json(values)]
-        add, layer = out.append, self.base
-        for piece, start, raw in columns:
-            size = len(raw)
-            a, b, c = piece.known.get(start << 32 | size) or piece.at(start, size, layer)
-            cell = piece.cell
-            if cell is None:
-                add(a)
-            else:
-                value, shown, _ = cell.texts(raw)
-                add(f"{a}{value}{b}{shown}{c}")
-        return ",".join(out)
 
     def _remembered(
         self, data: bytes, start: int, end: int, opened: Callable[[], MessageView], fields: bool

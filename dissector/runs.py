@@ -6,16 +6,15 @@ message by message; where `dissector.quick` knows the kind, without opening the 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import IO, Any
 
 import numpy as np
 
-from . import display
 from .compiled import PADDING, Summary, summary_of
+from .objects import Fields
 from .parallel import processors, write_in_order
 from .quick import Kind, UnusualError
 from .records import _clean, dumps, record
@@ -90,6 +89,10 @@ def _made(kind: Kind | None) -> Summary:
     return (summary_of(kind) if kind is not None else None) or (lambda *_: None)
 
 
+_ObjectHead = tuple[Fields | None, str, str]
+"""What writes the fields of one kind, and the texts around the length, the LSN and the xid."""
+
+
 class Runs:
     """Writes messages of `capture` by number."""
 
@@ -98,7 +101,7 @@ class Runs:
         self.secrets = capture.options.show_secrets
         self._kinds: dict[tuple[int, int, int, int], Kind | None] = {}
         self._digits: dict[int, int] = {}
-        self._heads: dict[tuple[int, ...], Any] = {}
+        self._object_heads: dict[int, dict[int, _ObjectHead]] = {}
         self._line_heads: dict[int, dict[int, _Head]] = {}
         self._second = (-1 << 70, "")
         self._time: tuple[int, int, str] = (-1, -1, "")
@@ -112,8 +115,8 @@ class Runs:
 
     def objects(self, numbers: Iterable[int]) -> Iterator[list[str]]:
         """JSON objects with fields, in blocks."""
-        for block in _blocks(numbers):
-            yield self._block(block)
+        for block in _blocks(numbers, FIELDS_BLOCK):
+            yield self._objects_of(block).decode().split("\n")[:-1]
 
     def written(self, numbers: Iterable[int], fields: bool) -> Iterator[bytes]:
         """Lines, or JSON objects with `fields`, as text to write."""
@@ -129,20 +132,18 @@ class Runs:
             out.write(text)
         if len(ahead) < MANY:
             return
-        if processors() < 2:
+        count = processors()
+        if count < 2:
             for text in self.written(source, fields):
                 out.write(text)
             return
         chosen = np.fromiter(source, np.int64)
         size = FIELDS_BLOCK if fields else BLOCK
         blocks = [chosen[i : i + size] for i in range(0, len(chosen), size)]
-        write_in_order(out, blocks, lambda block: self._text(block.tolist(), fields))
+        write_in_order(out, blocks, lambda block: self._text(block.tolist(), fields), count)
 
     def _text(self, numbers: list[int], fields: bool) -> bytes:
-        if not fields:
-            return self._listed(numbers)
-        make = self.objects
-        return "".join(f"{line}\n" for block in make(numbers) for line in block).encode()
+        return self._objects_of(numbers) if fields else self._listed(numbers)
 
     # -- one block
 
@@ -305,69 +306,84 @@ class Runs:
 
     # -- objects
 
-    def _block(self, numbers: list[int]) -> list[str]:
+    def _objects_of(self, numbers: list[int]) -> bytes:
+        """A block of objects, one a line."""
         c = self._columns(numbers)
-        out = [""] * len(numbers)
+        out: list[list[bytes]] = [[]] * len(numbers)
+        for side in self._sides(c):
+            self._objects_in(*side, c, out)
+        for i, parts in enumerate(out):
+            if not parts:
+                out[i] = [self._slow_object(numbers[i]).encode(), b"\n"]
+        return b"".join(chain.from_iterable(out))
+
+    def _objects_in(
+        self, side: int, stream: _Stream, mine: Any, first: Any, last: Any, c: dict[str, Any],
+        out: list[list[bytes]],
+    ) -> None:  # fmt: skip
+        """Objects of the messages at `mine`, which all lie in `stream`."""
+        data = stream.data + bytes(PADDING)
+        text = data.decode("latin-1")
+        begin = c["offset"][mine].astype(np.int64) - stream.base
+        heads = self._object_heads.setdefault(side, {})
+        known = heads.get
         found = self.capture.index.found
-        for _, stream, mine, first, last in self._sides(c):
-            rows = zip(*(c[name][mine].tolist() for name, _ in COLUMNS), strict=True)
-            times = self._times(c["time"][mine], stream.records[last])
-            for i, row, a, b, time in zip(
-                mine.tolist(), rows, first.tolist(), last.tolist(), times, strict=True
-            ):
-                number = numbers[i]
-                kind = self._kind(number, row) if number not in found else None
-                if kind is not None:
-                    with contextlib.suppress(UnusualError):
-                        out[i] = self._object(number, row, kind, stream, a, b, time)
-        for i, text in enumerate(out):
-            if not text:
-                out[i] = self._slow_object(numbers[i])
-        return out
+        for i, number, key, start, length, time, lsn, xid, frame, flags, a, b in zip(
+            mine.tolist(), c["number"][mine].tolist(), c["key"][mine].tolist(), begin.tolist(),
+            c["length"][mine].tolist(), self._times(c["time"][mine], stream.records[last]),
+            c["lsn"][mine].tolist(), c["xid"][mine].tolist(), c["frame"][mine].tolist(),
+            c["flags"][mine].tolist(), first.tolist(), last.tolist(), strict=True,
+        ):  # fmt: skip
+            if number in found:
+                continue
+            head = known(key) or self._object_head(heads, key, number)
+            fields, place, relation = head
+            if fields is None:
+                continue
+            try:
+                summary, json, rest = fields.texts(
+                    data, text, start, start + length, partial(self._opened, number)
+                )
+            except UnusualError:
+                continue
+            shown = "null" if lsn == NO_LSN else f'"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"'
+            frames = (
+                stream.frames[a]
+                if a == b
+                else ",".join(map(str, sorted(set(stream.frames[a : b + 1]))))
+            )
+            if not summary.isascii() or '"' in summary or "\\" in summary:
+                summary = dumps(summary)
+            else:
+                summary = f'"{summary}"'
+            assumed = "true" if flags & ASSUMED else "false"
+            rest.append(b"]}\n")
+            rest.insert(0, (
+                f'{{"number":{number},"frame":{frame},"frames":[{frames}],"time":"{time}",{place}'
+                f'"length":{length},"lsn":{shown},"xid":{xid or "null"},{relation}"summary":{summary},'
+                f'"findings":[],"assumed":{assumed},"fields":[{json}'
+            ).encode())  # fmt: skip
+            out[i] = rest
 
-    def _object(
-        self, number: int, row: tuple[int, ...], kind: Kind, stream: _Stream, first: int, last: int,
-        time: str,
-    ) -> str:  # fmt: skip
-        begin = row[4] - stream.base
-        opened = partial(self._opened, number)
-        summary, fields = kind.texts(stream.data, begin, begin + row[5], opened, True)
-        key = (row[6], row[9], row[2], row[3], row[12])
-        head = self._heads.get(key)
-        if head is None:
-            head = self._heads[key] = self._object_head(row, kind)
-        ends, path, relation, tail = head
-        lsn = row[7]
-        shown = "null" if lsn == NO_LSN else f'"{display.lsn(lsn)}"'
-        frames = (
-            stream.frames[first]
-            if first == last
-            else ",".join(map(str, sorted(set(stream.frames[first : last + 1]))))
-        )
-        if not summary.isascii() or '"' in summary or "\\" in summary:
-            summary = dumps(summary)
-        else:
-            summary = f'"{summary}"'
-        return (
-            f'{{"number":{number},"frame":{row[0]},"frames":[{frames}],'
-            f'"time":"{time}",{ends}{path}"length":{row[5]},'
-            f'"lsn":{shown},"xid":{row[8] or "null"},{relation}"summary":{summary}{tail}{fields}]}}'
-        )
-
-    def _object_head(self, row: tuple[int, ...], kind: Kind) -> tuple[str, str, str, str]:
-        info = self.capture.connection(row[2])
+    def _object_head(self, heads: dict[int, _ObjectHead], key: int, number: int) -> _ObjectHead:
+        row = self.capture.row(number)
+        kind = self._kind(number, tuple(getattr(row, name) for name, _ in COLUMNS))
+        info = self.capture.connection(row.stream)
         ends = (info.frontend, info.backend)
-        direction = row[3]
-        view = kind.view
-        first = dumps(
-            {"stream": row[2], "direction": DIRECTIONS[direction], "source": ends[direction],
-             "destination": ends[1 - direction]}
+        direction = row.direction
+        path = self.capture.path(row)
+        place = dumps(
+            {"stream": row.stream, "direction": DIRECTIONS[direction], "source": ends[direction],
+             "destination": ends[1 - direction], "message": path[0] if path else None,
+             "path": list(path)}
         )  # fmt: skip
-        path = dumps({"message": view.path[0], "path": list(view.path)})
-        relation = dumps({"relation": _clean(self.capture.relation(view.row))})
-        assumed = "true" if row[12] & ASSUMED else "false"
-        tail = f',"findings":[],"assumed":{assumed},"fields":['
-        return f"{first[1:-1]},", f"{path[1:-1]},", f"{relation[1:-1]},", tail
+        relation = dumps({"relation": _clean(self.capture.relation(row))})
+        if len(heads) >= KINDS:
+            heads.clear()
+        head = heads[key] = (
+            Fields(kind) if kind is not None else None, f"{place[1:-1]},", f"{relation[1:-1]},"
+        )  # fmt: skip
+        return head
 
     def _slow_object(self, number: int) -> str:
         return dumps(record(self.capture, self.capture.message(number), fields=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import subprocess
@@ -110,7 +111,10 @@ def test_stats_count_what_the_export_holds() -> None:
 
 
 @pytest.mark.parametrize("verb", [["list"], ["export", "--format", "ndjson", "--fields"]])
-def test_several_processes_write_the_same(verb: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("file", [True, False])
+def test_several_processes_write_the_same(
+    verb: list[str], file: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     from dissector import runs
     from dissector.view import open_capture
 
@@ -118,9 +122,28 @@ def test_several_processes_write_the_same(verb: list[str], monkeypatch: pytest.M
     single = run(verb[0], path, *verb[1:]).stdout
     monkeypatch.setattr(runs, "MANY", 100)
     monkeypatch.setattr(runs, "BLOCK", 64)
-    monkeypatch.setattr(runs, "processors", lambda: 2)
+    monkeypatch.setattr(runs, "FIELDS_BLOCK", 16)
+    monkeypatch.setattr(runs, "processors", lambda: 3)
+    out = (tmp_path / "out").open("w+b") if file else io.BytesIO()
     with open_capture([path]) as capture:
         capture.read()
         numbers = range(1, capture.count + 1)
-        written = b"".join(runs.Runs(capture).written(numbers, fields=len(verb) > 1))
-    assert written == single
+        runs.Runs(capture).write(out, numbers, fields=len(verb) > 1)
+    out.seek(0)
+    with out:
+        assert out.read() == single
+
+
+def test_what_a_process_could_not_write_is_told(tmp_path: Path) -> None:
+    from dissector.parallel import write_in_order
+
+    def work(block: int) -> bytes:
+        if block == 7:
+            raise ValueError("seven")
+        return bytes([block]) * 1000
+
+    blocks = range(20)
+    with pytest.raises(OSError, match="space"), Path("/dev/full").open("wb", buffering=0) as full:
+        write_in_order(full, [1, 2, 3, 4], work, 2)
+    with pytest.raises(RuntimeError), (tmp_path / "o").open("wb") as file:
+        write_in_order(file, blocks, work, 2)
