@@ -301,7 +301,7 @@ def compare(words: tuple[str, ...], everything: bool, as_json: bool) -> None:
 
 
 @pgdissect.command("hex", short_help="Dissect bytes given as hex.")
-@click.argument("data", required=False, metavar="[HEX | -]")
+@click.argument("data", nargs=-1, metavar="[HEX... | -]")
 @click.option(
     "--layer",
     default="pgoutput",
@@ -316,11 +316,11 @@ def compare(words: tuple[str, ...], everything: bool, as_json: bool) -> None:
 @click.option("--file", metavar="FILE", help="Read this: text, or what pg_recvlogical wrote.")
 @click.option("--show-secrets", is_flag=True, help="Show passwords, proofs, tokens, cancel keys.")
 @click.option("--json", "as_json", is_flag=True, help="Machine output.")
-def hex_(data: str | None, as_json: bool, **given: Any) -> None:
+def hex_(data: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Dissect bytes given as hex, a dump, Python bytes or base64: as HEX or on standard input."""
     from .workbench import write_hex
 
-    write_hex(sys.stdout, sys.stdin, data, as_json=as_json, **given)
+    write_hex(sys.stdout, sys.stdin, " ".join(data) if data else None, as_json=as_json, **given)
 
 
 @pgdissect.command(short_help="Walk through a connection, for those who see it first.")

@@ -288,6 +288,24 @@ def write_hex(
             out.write(dumps(hex_record(found, show_secrets)) + "\n")
         else:
             out.writelines(line + "\n" for line in hex_lines(found, show_secrets))
+            if found.number <= 1 and _unknown(found):
+                out.writelines(_elsewhere(given, layer, dialect, direction))
+
+
+def _unknown(found: Dissected) -> bool:
+    return messages(found.tree)[-1].name == "Unknown"
+
+
+def _elsewhere(
+    given: bytes | str, layer: str, dialect: Dialect, direction: str | None
+) -> Iterator[str]:
+    """Where the first message is known in another layer: which --layer to give."""
+    for other in ("pgoutput", "replication", "backend", "frontend"):
+        if other != layer:
+            first = next(iter(dissect_input(given, other, dialect, direction)), None)
+            if first is not None and not _unknown(first) and not first.found:
+                name = messages(first.tree)[-1].name
+                yield f"\nIt would be {name} with --layer {other}\n"
 
 
 def _read(source: IO[str], data: str | None, file: str | None) -> bytes | str:
@@ -302,6 +320,8 @@ def _read(source: IO[str], data: str | None, file: str | None) -> bytes | str:
             ) from None
     if data is not None and data != "-":
         return data
+    if data is None and source is not None and source.isatty():
+        raise UsageProblem(EMPTY)  # or it would wait without a word
     if source is None:
         raise UsageProblem("standard input is closed; give the bytes on the command line")
     raw = getattr(source, "buffer", None)

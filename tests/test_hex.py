@@ -775,3 +775,23 @@ def test_nothing_of_a_damaged_file_is_lost() -> None:
             data[chance.randrange(len(data))] = chance.randrange(256)
         pieces = [piece for piece, _ in split(bytes(data), Dialect(proto_version=4))]
         assert b"\n".join(pieces) in (bytes(data), bytes(data[:-1]))
+
+
+def test_digits_may_stand_in_several_arguments(run: Any) -> None:
+    whole = run("420000000001e9d4500003046d92e925a700000321")
+    assert whole[0] == 0 and "xid = 801" in whole[1]
+    assert run("42", "00000000 01e9d450", "0003046d92e925a7", "00000321") == whole
+
+
+@pytest.mark.parametrize(
+    ("layer", "text", "hint"),
+    [
+        ("pgoutput", "5a0000000549", "ReadyForQuery with --layer backend"),
+        ("pgoutput", "5800000004", "Terminate with --layer frontend"),
+        ("backend", "420000000001e9d4500003046d92e925a700000321", "Begin with --layer pgoutput"),
+    ],
+)
+def test_a_message_of_another_layer_is_named(layer: str, text: str, hint: str, run: Any) -> None:
+    code, out, _ = run("--layer", layer, text)
+    assert code == 0 and out.endswith(f"It would be {hint}\n")
+    assert hint not in run("--layer", hint.rsplit(maxsplit=1)[-1], text)[1]
