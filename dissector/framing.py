@@ -346,7 +346,8 @@ class Framer:
                 return True
             if recognise.is_tls_record(starts[client]):
                 hello = self._direct_tls(starts[client], final)
-                if hello and not self.from_start and starts[1 - client][:1] == b"S":
+                server = b"" if self.from_start else starts[1 - client]
+                if server[:1] == b"S" and (hello or recognise.is_tls_record(server[1:])):
                     self.session.asked_encryption = (
                         "SSLRequest"  # not in the capture, its answer is
                     )

@@ -17,13 +17,14 @@ def header_of(session: Session) -> dict[str, Any]:
     options = facts.get("options", {})
     assumed = "" if session.release_known else f"{session.base.release} (assumed)"
     user = startup.get("user", "")
+    protocol = f"{session.base.protocol >> 16}.{session.base.protocol & 0xFFFF}"
     cancels = session.cancels
     known: dict[str, Any] = {
         "release": parameters.get("server_version") or assumed,
         "user": user,
         "database": startup.get("database", user),
         "application": parameters.get("application_name", startup.get("application_name", "")),
-        "protocol": f"{session.base.protocol >> 16}.{session.base.protocol & 0xFFFF}",
+        "protocol": protocol if startup else "",
         "encryption": facts.get("encryption", "none"),
         "authentication": facts.get("authentication", ""),
         "client_encoding": parameters.get("client_encoding", ""),
