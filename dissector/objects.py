@@ -12,7 +12,14 @@ from typing import Any
 from . import display
 from .compiled import summary_of
 from .quick import (
-    HIGH, LOW, SECONDS, ColumnCell, Flat, Kind, Piece, UnusualError, Variant, is_safe,
+    HIGH,
+    LOW,
+    SECONDS,
+    Flat,
+    Kind,
+    UnusualError,
+    Variant,
+    is_safe,
 )  # fmt: skip
 from .summary import WIDTH
 from .view import MessageView

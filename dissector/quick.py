@@ -121,10 +121,8 @@ LOW, HIGH = -(1 << 54), 1 << 57
 
 def _time_texts(value: int) -> Texts:
     second, micros = divmod(value, 1_000_000)
-    if micros and LOW < value < HIGH:
-        text = f"{SECONDS[second]}{micros:06} UTC"
-    else:
-        text = display.timestamp(value)
+    usual = micros and LOW < value < HIGH
+    text = f"{SECONDS[second]}{micros:06} UTC" if usual else display.timestamp(value)
     return str(value), f'"{text}"', text
 
 
@@ -259,6 +257,9 @@ def _static(found: dict[str, Any], *, fixed: bool) -> tuple[str, str, str, str]:
     return tuple(t.replace("%", "%%") for t in (first, middle, '"display":', rest))  # type: ignore[return-value]
 
 
+Leaves = list[tuple[Node, dict[str, Any]]]
+
+
 def leaf_records(view: MessageView, context: Context) -> list[tuple[Node, dict[str, Any]]]:
     """The leaves of an opened message with their records, in order."""
     nodes = [node for _, node in walk_paths(view.tree) if node.children is None]
@@ -287,6 +288,7 @@ class Kind:
         self.learned = 0  # how often something was learned after the start
         self.tail: list[tuple[str, Piece]] = []
         records = leaf_records(view, self.context)
+        self.first: tuple[MessageView, Leaves] | None = (view, records) if self.rows else None
         if self.rows and view.schema.kind == "relation" and not view.schema.columns:
             self.rows = False
             self.outer = self._flat([r for r in records if r[0].start < self.base], None)
@@ -470,7 +472,11 @@ class Kind:
         """Take apart a row message whose variant or column states are new."""
         if view.found:
             raise UnusualError
-        records = leaf_records(view, self.context)
+        if self.first is not None and self.first[0] is view:
+            records = self.first[1]
+        else:
+            records = leaf_records(view, self.context)
+        self.first = None
         groups: list[tuple[int, list[tuple[Node, dict[str, Any]]]]] = []
         for record in records:
             match = _COLUMN.search(record[1]["path"])

@@ -1,6 +1,6 @@
 """Makes a capture of a million messages and more from the shipped recordings.
 
-    python tests/benchmarks/make_capture.py OUT.pcap [--messages 1100000] [--seed 1]
+    python tests/benchmarks/make_capture.py OUT.pcap [--messages 1250000] [--seed 1]
 
 Two replication connections, each begun as its recording began. Inside one COPY BOTH the recorded
 transactions come again and again, with LSNs, times and transaction numbers moved on; Relation, Type and
@@ -33,9 +33,8 @@ from dissector.spec import Dialect, Field  # noqa: E402
 CAPTURES = HERE.parent.parent / "captures"
 RECORDINGS = (("pg18-proto1.pcap", 1), ("pg16-proto4.pcap", 4))
 SEGMENT = 1448
-LONG, WIDE = 64, 60
-"""Bytes from which on a row comes three times, for most recorded rows are shorter than people's, and
-columns of those that do not: the recorded table of 300 columns would be half of the capture."""
+LONG = 80
+"""Bytes from which on a row comes three times: most recorded rows are shorter than people's."""
 
 KEPT = 120
 """Messages of a transaction at most: the longest are of tiny rows, which would crowd out all else."""
@@ -128,8 +127,7 @@ def taken(server: bytes, copied: list[tuple[int, int]], proto: int, describe: bo
         altered = oid is not None and oid.value in several
         if not describe and (altered or inner.name in RARE):
             continue
-        wide = sum(leaf.name == "length" for leaf in leaves(tree)) > WIDE
-        for _ in range(3 if row and tree.length >= LONG and not wide else 1):
+        for _ in range(3 if row and tree.length >= LONG else 1):
             base = len(out) - tree.start
             out += server[tree.start : tree.end]
             count += 1
@@ -293,7 +291,7 @@ def make(path: Path, wanted: int, seed: int = 1) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make a large capture from the shipped recordings.")
     parser.add_argument("out", type=Path)
-    parser.add_argument("--messages", type=int, default=1_100_000)
+    parser.add_argument("--messages", type=int, default=1_250_000)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     make(given.out, given.messages, given.seed)
