@@ -23,14 +23,15 @@ from .tls.records import ALERT, HANDSHAKE, HEADER, Record, plausible
 from .tls.state import Side as TLSSide
 
 if TYPE_CHECKING:
-    from .framing import Framer, Side
+    from .framing import Framer
+    from .sides import Side
 
 SEARCH = 1 << 16
 """Bytes in the clear that are kept while the first TLS record is looked for."""
 
 
 class Place(NamedTuple):
-    """Where a record was complete: see `framing.Side.place`."""
+    """Where a record was complete: see `sides.Side.place`."""
 
     arrival: int
     frame: int

@@ -17,13 +17,14 @@ import numpy as np
 
 from .capture import CaptureFiles, Chunk, End, Pieces, StreamFinding, Streams
 from .findings import Finding
-from .framing import Block, Framed, Framer
+from .framing import Framer
 from .links import CancelLinks
 from .plaintext import PlainStore, PlainText
 from .rows import BACKEND, COLUMNS, DECRYPTED, FRONTEND, Columns, Rows, empty_columns
 from .schemas import Dialect, Path, Schema, Tables
 from .secrets import Keys
 from .session import Assumptions
+from .sides import Block, Framed
 
 
 @dataclass(frozen=True, slots=True)

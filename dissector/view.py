@@ -12,7 +12,6 @@ from .capture import CaptureFiles, Frame, open_capture_files
 from .contents import open_contents
 from .display import Context
 from .findings import Finding, Severity
-from .framing import HUGE, HUGE_HEAD
 from .index import Batch, ConnectionInfo, Index, Indexer, Options
 from .node import Node, findings, messages
 from .progress import Progress
@@ -20,6 +19,7 @@ from .rows import ASSUMED, BACKEND, DECRYPTED, DIRECTIONS, INCOMPLETE, Row
 from .schema_findings import schema_findings
 from .schemas import Schema
 from .secrets import Keys
+from .sides import HUGE, HUGE_HEAD
 from .spec import Dialect
 
 

@@ -221,11 +221,11 @@ def test_a_length_beyond_the_end_is_bounded(tmp_path: Path) -> None:
 
 
 def test_huge_messages_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dissector import framing, view
+    from dissector import framing, sides, view
 
-    for module in (framing, view):
+    for module in (framing, sides, view):
         monkeypatch.setattr(module, "HUGE", 100_000)
-        monkeypatch.setattr(module, "HUGE_HEAD", 5_000)
+        monkeypatch.setattr(module, "HUGE_HEAD", 5_000, raising=False)
     long = message(b"d", b"1\t" * 400_000)
     answer = message(b"H", b"\0\0\1\0\0") + long + message(b"d", b"2\t3\n") + message(b"c", b"")
     talk = [(0, START), (1, READY), (0, message(b"Q", b"COPY t TO STDOUT\0")), (1, answer)]
