@@ -116,6 +116,7 @@ class WorkbenchScreen(Screen[None]):
         self.details.border_title = "Field"
         self.given.focus()
         self._write(EXAMPLE)
+        self.given.select_all()  # what is pasted or typed takes the place of the example
         self._read()
 
     # From text to messages.
