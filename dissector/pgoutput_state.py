@@ -17,7 +17,7 @@ from .spec import Dialect, Message
 from .text import decode_text
 
 if TYPE_CHECKING:
-    from .session import Context, Session
+    from .known import Context, Known
 
 NO_RELATION = 0
 
@@ -156,7 +156,7 @@ class PgoutputState:
         members = tuple(self.relations.get(oid, NO_RELATION) for oid in oids)
         return self.tables.schemas.number(Schema("relations", members=members)) if members else 0
 
-    def feed(self, direction: str, data: bytes, context: Context, session: Session) -> None:
+    def feed(self, direction: str, data: bytes, context: Context, session: Known) -> None:
         """A CopyData of a replication stream: fills `context`, whose tree is that of `data`."""
         if self.uncertain and direction == "B":
             self._prove(data, context, session)
@@ -172,7 +172,7 @@ class PgoutputState:
         if len(chain) > 2 and isinstance(chain[2].declaration, Message):
             self.learn(chain[2].declaration, outer["data"], context, session.codec)
 
-    def _prove(self, data: bytes, context: Context, session: Session) -> None:
+    def _prove(self, data: bytes, context: Context, session: Known) -> None:
         """The beginning was not seen: take the reading of in-stream and parallel that makes sense."""
         context.assumed = True
         if not any(f.severity >= Severity.ERROR for f in findings(context.tree)):

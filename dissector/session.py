@@ -12,122 +12,26 @@ Protocol", and what servers were seen to send.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from . import catalogue
 from .annotate import annotate
 from .catalogue.sasl import MECHANISMS
 from .command_check import check
 from .commands import Command, parse_command
-from .conversation import Conversation
-from .copies import Copies, guess_copy
-from .encodings import codec
 from .facts import Facts, of_node
-from .findings import Finding, Severity, finding
-from .node import Node, findings, messages
-from .pgoutput_state import PgoutputState
-from .schemas import Column, Schema, Tables
-from .session_header import header_of
+from .known import Assumptions, Context
+from .schemas import Column, Schema
 from .spec import LAST_RELEASE, Dialect, Message
-from .statements import copy_statement, encoding_set
-from .text import decode_text
+from .statements import encoding_set
+from .streaming import Streaming
 from .waiting import ASKING, BOTH_WAYS, PASSWORD
-from .wal import check as check_wal
 
-NO_LSN = (1 << 64) - 1
-"""In an index row: the message has no LSN. No WAL position can be this high."""
-
-REPLICATION = ("pgoutput", "plugin", "wal", "backup")
-"""What CopyData holds where it holds messages of the replication layer."""
+__all__ = ["Assumptions", "Context", "Session"]
 
 
-@dataclass(frozen=True, slots=True)
-class Assumptions:
-    """What the user said about connections whose start is not in the capture; 0 or "" is "not said"."""
-
-    release: int = 0
-    proto_version: int = 0
-    streaming: str = ""
-    ports: tuple[int, ...] = ()
-
-    def dialect(self) -> Dialect:
-        return Dialect(
-            release=self.release or 18,
-            proto_version=self.proto_version,
-            parallel=self.streaming == "parallel",
-        )
-
-
-@dataclass(slots=True)
-class Context:
-    """What the Session says of one message.
-
-    path: names by the release in force, ("CopyData", "XLogData", "Insert"). lsn: NO_LSN for none.
-    xid: 0 for none. schema: a number in Tables.schemas, 0 for none. found: what only the state can
-    tell (what is wrong inside the message is the annotator's to say).
-    """
-
-    path: tuple[str, ...]
-    dialect: Dialect
-    tree: Node
-    lsn: int = NO_LSN
-    xid: int = 0
-    schema: int = 0
-    assumed: bool = False
-    found: list[Finding] = field(default_factory=list)
-
-
-class Session:
+class Session(Streaming):
     """The state of one connection. `feed` never raises on what a capture holds."""
-
-    def __init__(self, tables: Tables, assumptions: Assumptions = Assumptions()) -> None:
-        self.tables = tables
-        self.assumptions = assumptions
-        self.base = assumptions.dialect()
-        self.release_known = False
-        self.began_in_middle = False
-        self.conversation = Conversation()
-        self.parameters: dict[str, str] = {}
-        self.startup: dict[str, str] = {}
-        self.facts: dict[str, Any] = {}
-        self.auth = ""
-        self.auth_due = False
-        self.in_startup = True
-        self.codec = "utf-8"
-        self.encoding_early = False
-        self.copies = Copies(tables)
-        self.copy = self.copies.mode
-        self.copy_assumed = False
-        self.gaps = False
-        self.started = False
-        self.slots: dict[str, str] = {}
-        self.replication = PgoutputState(tables)
-        self.process_id = 0
-        self.cancel_key = b""
-        self.cancels: tuple[int, bytes] | None = None
-        self.cancel_target: int | None = None
-        self.cancelled_by: list[int] = []
-        self.asked_encryption = ""
-        self.tls: Callable[[], dict[str, str]] | None = None
-        self.commands: list[Command] = []
-
-    # -- the dialect in force
-
-    def dialect(self, direction: str) -> Dialect:
-        """The Dialect for the next message of `direction`."""
-        copy = self.copy[direction]
-        if direction == "F":
-            return replace(self.base, auth=self.auth, startup=self.in_startup, copy=copy)
-        if copy == "pgoutput":
-            return replace(self.replication.dialect(self.base), copy=copy)
-        return replace(self.base, copy=copy)
-
-    def assumed(self) -> bool:
-        """Whether the layout of messages rests on an assumption (the start is not in the capture)."""
-        return self.began_in_middle and (not self.release_known or self.copy_assumed)
-
-    # -- one message
 
     def feed(self, direction: str, data: bytes) -> Context:
         """Take one whole message (type byte included) and say what it is; `data` may be cut short."""
@@ -162,69 +66,6 @@ class Session:
         tree = annotate(data, "frontend" if direction == "F" else "backend", dialect)
         return Context((tree.name,), dialect, tree)
 
-    def _copy_data(self, direction: str, data: bytes, context: Context) -> None:
-        if not context.dialect.copy and (self.began_in_middle or self.gaps):
-            guess = guess_copy(direction, data)
-            if guess:
-                self.copy[direction] = guess
-                self.copy_assumed = True
-                if guess == "pgoutput" and not self.replication.begun:
-                    self._assume_pgoutput()
-                self._again(direction, data, context)
-        if self._misjudged_backup(context):
-            self.copies.is_tar()
-            self._again(direction, data, context)
-        mode = context.dialect.copy
-        if mode in REPLICATION:
-            self.replication.feed(direction, data, context, self)
-            if self._misjudged(direction, context):
-                self.copy[direction] = ""
-                self._again(direction, data, context)
-                return
-            if mode == "backup":
-                context.schema = self.copies.backup(context.tree)
-            elif mode == "wal" and direction == "B":
-                self._wal(data, context)
-        elif mode:
-            context.schema = self.copies.data(direction, data, context.tree)
-        elif direction == "B" and not context.assumed:
-            where = "here: no COPY is going on"
-            context.found.append(finding("unexpected-here", message="CopyData", where=where))
-
-    def _again(self, direction: str, data: bytes, context: Context) -> None:
-        """Read a CopyData once more: the state that was assumed for it is another."""
-        context.dialect = self.dialect(direction)
-        layer = "frontend" if direction == "F" else "backend"
-        context.tree = annotate(data, layer, context.dialect)
-        context.path = (context.tree.name,)
-        context.assumed, context.lsn, context.xid, context.schema = True, NO_LSN, 0, 0
-
-    def _misjudged_backup(self, context: Context) -> bool:
-        """Whether a backup's first CopyData is no "new archive": its release was not seen."""
-        if context.dialect.copy != "backup" or self.release_known or self.assumptions.release:
-            return False
-        return self.copies.at_beginning() and _wrong(context)
-
-    def _misjudged(self, direction: str, context: Context) -> bool:
-        """Whether CopyData cannot be what was guessed of it: a row, or a piece of an archive."""
-        if not self.copy_assumed or context.dialect.copy != "pgoutput":
-            return False
-        proven = direction == "B" and not self.replication.uncertain
-        return not proven and _wrong(context)
-
-    def _wal(self, data: bytes, context: Context) -> None:
-        inner = messages(context.tree)[-1]
-        lsn, node = inner.child("start_lsn"), inner.child("data")
-        if lsn is not None and node is not None and isinstance(lsn.value, int):
-            context.found += check_wal(lsn.value, data, node.start, node.end)
-
-    def _assume_pgoutput(self) -> None:
-        """Take the options that the user gave, or those that read most: the newest protocol."""
-        self.replication.begin(
-            self.assumptions.proto_version or 4, self.assumptions.streaming == "parallel", False
-        )
-        self.replication.uncertain = True
-
     def lane(self, direction: str) -> str:
         """What the next messages of `direction` are, where they cannot change the state: "pgoutput",
         "copy" (CopyData that is not looked into), "rows" (DataRow); "" where each has to be fed."""
@@ -242,8 +83,6 @@ class Session:
         if direction == "B":
             self.replication.uncertain = True
             self.replication.xid = self.replication.stream_xid = 0
-
-    # -- handlers, by message name
 
     def _startup(self, values: Facts, context: Context) -> None:
         self.in_startup = False
@@ -286,10 +125,6 @@ class Session:
                 leading = int(digits[:4])
                 self.release_known = True
                 self.base = replace(self.base, release=max(10, min(LAST_RELEASE, leading)))
-
-    def _encoding(self, name: str) -> None:
-        self.codec = codec(name)
-        self.base = replace(self.base, encoding=self.codec)
 
     def _backend_key(self, values: Facts, context: Context) -> None:
         key = values.get("secret_key", b"")
@@ -334,11 +169,6 @@ class Session:
         if plugin:
             return plugin == "pgoutput"
         return bool(command.option("proto_version") or command.option("publication_names"))
-
-    def is_walsender(self) -> bool:
-        """Replication commands are understood: asked for at the start, or the start was not seen."""
-        asked = self.startup.get("replication", "").lower()
-        return asked not in ("", "false", "off", "no", "0") or not self.startup
 
     def _parse(self, values: Facts, context: Context) -> None:
         oids = tuple(int(x.get("type_oid") or 0) for x in values.get("parameter_types") or [])
@@ -431,78 +261,11 @@ class Session:
                 self._encoding(self.parameters["client_encoding"])
         self.conversation.ready()
 
-    # -- COPY
-
     def _copy_in(self, values: Facts, context: Context) -> None:
         self._begin_copy("F", values)
 
     def _copy_out(self, values: Facts, context: Context) -> None:
         self._begin_copy("B", values)
-
-    def _begin_copy(self, direction: str, values: Facts) -> None:
-        binary, old = bool(values.get("format")), self.base.release < 15
-        head = self.conversation.head()
-        sql = copy_statement(
-            self.conversation.text(), head.completed if head is not None else 0, direction
-        )
-        self.copies.begin(direction, self._command(), sql, binary, old)
-
-    def _copy_both(self, values: Facts, context: Context) -> None:
-        command = self._command()
-        if command is None or command.name != "START_REPLICATION":
-            self.copy_assumed = True
-            self.copies.clear()
-            self.began_in_middle = True
-            return
-        self.copy_assumed = False
-        what = self._start_replication(command)
-        self.copy["F"] = self.copy["B"] = what
-
-    def _start_replication(self, command: Command) -> str:
-        """Begin a replication stream; returns what its CopyData holds."""
-        self.facts["slot"] = command.slot
-        self.facts["start_lsn"] = command.lsn
-        self.facts.pop("options", None)
-        if not command.logical:
-            self.facts["plugin"] = ""
-            return "wal"
-        plugin = self.slots.get(command.slot, "")
-        asked = command.option("proto_version")
-        if not asked and not command.option("publication_names") and plugin != "pgoutput":
-            self.facts["plugin"] = plugin or "not pgoutput (no proto_version asked for)"
-            return "plugin"
-        self.facts["plugin"] = "pgoutput"
-        self.facts["options"] = {o.name: o.value for o in command.options}
-        streaming = command.option("streaming", "off").lower()
-        self.replication.begin(
-            proto_version=int(asked) if asked.isdigit() and len(asked) < 6 else 1,
-            parallel=streaming == "parallel",
-            binary=command.option("binary", "off").lower() in ("on", "true", "yes", "1", "t"),
-        )
-        return "pgoutput"
-
-    def _command(self) -> Command | None:
-        head = self.conversation.head()
-        return head.command if head is not None else None
-
-    def header(self) -> dict[str, Any]:
-        """The facts of the session by name, for people; only those that are known."""
-        return header_of(self)
-
-    # -- small things
-
-    def text(self, value: Any) -> str:
-        """A captured string in the connection's encoding."""
-        if isinstance(value, bytes | bytearray | memoryview):
-            return decode_text(bytes(value), self.codec)
-        return "" if value is None else str(value)
-
-    def _number(self, schema: Schema) -> int:
-        return self.tables.schemas.number(schema)
-
-
-def _wrong(context: Context) -> bool:
-    return any(f.severity >= Severity.ERROR for f in findings(context.tree))
 
 
 def _request(kind: str) -> Handler:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .session import Session
+    from .known import Known
 
 PGOUTPUT_OPTIONS = ("streaming", "two_phase", "binary", "messages", "origin")
 """Options of START_REPLICATION that the header names, as they were written."""
 
 
-def header_of(session: Session) -> dict[str, Any]:
+def header_of(session: Known) -> dict[str, Any]:
     """Facts by name, only those that are known."""
     facts, startup, parameters = session.facts, session.startup, session.parameters
     options = facts.get("options", {})
