@@ -8,6 +8,8 @@ it is. Source: the manual's "Simple Query" and "Multiple Statements in a Simple 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from functools import lru_cache
 
 STEP = (
     r"(?:[eE]'(?:[^'\\]|\\.|'')*'?|'(?:[^']|'')*'?|\"(?:[^\"]|\"\")*\"?|--[^\n]*"
@@ -30,17 +32,18 @@ LARGEST = 1 << 20
 """Characters of a query that are divided; a longer one counts as one statement."""
 
 
-def divide(sql: str) -> list[str]:
+@lru_cache(maxsize=8)
+def divide(sql: str) -> tuple[str, ...]:
     """The statements of `sql` that are not empty, without comments before them."""
     if ";" not in sql or len(sql) > LARGEST:
-        return [_bare(sql)]
+        return (_bare(sql),)
     found, begin = [], 0
     for match in _PIECE.finditer(sql):
         if match[0] == ";":
             found.append(sql[begin : match.start()])
             begin = match.end()
     found.append(sql[begin:])
-    return [text for text in map(_bare, found) if text]
+    return tuple(text for text in map(_bare, found) if text)
 
 
 def _bare(text: str) -> str:
@@ -48,24 +51,32 @@ def _bare(text: str) -> str:
     return text[match.end() if match else 0 :]
 
 
+@lru_cache(maxsize=8)
+def _copies(sql: str, direction: str) -> tuple[int, ...]:
+    wanted = _COPY[direction]
+    return tuple(i for i, text in enumerate(divide(sql)) if wanted.match(text))
+
+
 def copy_statement(sql: str, done: int, direction: str) -> str:
     """The COPY of `sql` that begins after `done` statements; `direction` F for FROM STDIN, B for TO
     STDOUT. `sql` as it is where none can be told from the others."""
-    all_of_them = divide(sql)
-    wanted = _COPY[direction]
-    near = sorted(
-        (i for i, s in enumerate(all_of_them) if wanted.match(s)), key=lambda i: (i < done, i)
-    )
-    return all_of_them[near[0]] if near else sql
+    copies = _copies(sql, direction)
+    if not copies:
+        return sql
+    return divide(sql)[copies[bisect_left(copies, done) % len(copies)]]
 
 
 def encoding_set(sql: str, done: int) -> str:
     """The client_encoding that statement number `done` (from 0) of `sql` sets; "" for none."""
+    return _encodings(sql).get(done, "")
+
+
+@lru_cache(maxsize=8)
+def _encodings(sql: str) -> dict[int, str]:
     if not _MAYBE.search(sql):
-        return ""
-    statements = divide(sql)
-    found = _ENCODING.match(statements[done]) if done < len(statements) else None
-    return found[1] if found else ""
+        return {}
+    found = ((i, _ENCODING.match(text)) for i, text in enumerate(divide(sql)))
+    return {i: match[1] for i, match in found if match}
 
 
 _MAYBE = re.compile(r"client_encoding|\bNAMES\b", re.IGNORECASE)

@@ -173,7 +173,7 @@ SEVERAL = (
 
 
 def test_statements_are_divided() -> None:
-    assert divide(SEVERAL) == [
+    assert list(divide(SEVERAL)) == [
         "SELECT ';'", "COPY a FROM STDIN (FORMAT csv)", "COPY b FROM STDIN",
         "COPY a TO STDOUT (DELIMITER '|')", "DO $x$ ; $x$", 'COPY "b;" TO STDOUT (FORMAT csv)',
     ]  # fmt: skip
