@@ -285,6 +285,8 @@ class Kind:
         self.flat_head: Flat
         self.outer: Flat | None = None
         self.memo: dict[bytes, tuple[str, str]] = {}
+        self.made: tuple[int, Any] | None = None
+        self.fields: Any = None
         self.learned = 0  # how often something was learned after the start
         self.tail: list[tuple[str, Piece]] = []
         records = leaf_records(view, self.context)

@@ -6,7 +6,9 @@ message by message; where `dissector.quick` knows the kind, without opening the 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from typing import IO, Any
@@ -19,6 +21,8 @@ from .parallel import processors, write_in_order
 from .quick import Kind, UnusualError
 from .records import _clean, dumps, record
 from .rows import ASSUMED, BACKEND, COLUMNS, DECRYPTED, DIRECTIONS, INCOMPLETE, NO_LSN
+from .schemas import Schema
+from .text import visible
 from .times import SECOND, iso_time
 from .view import Capture, MessageView
 
@@ -70,7 +74,7 @@ class _Head:
 
     def __init__(self, kind: Kind | None, where: str, relation: str) -> None:
         self.kind = kind
-        self.learned = 0
+        self.learned = kind.learned if kind is not None else 0
         self.three = (_made(kind), where, relation)
 
     def summary(
@@ -86,7 +90,22 @@ class _Head:
 
 
 def _made(kind: Kind | None) -> Summary:
-    return (summary_of(kind) if kind is not None else None) or (lambda *_: None)
+    """The function of a kind, made once for what is known of it."""
+    if kind is None:
+        return _nothing
+    if kind.made is None or kind.made[0] != kind.learned:
+        kind.made = (kind.learned, summary_of(kind) or _nothing)
+    return kind.made[1]
+
+
+def _fields(kind: Kind) -> Fields:
+    if kind.fields is None:
+        kind.fields = Fields(kind)
+    return kind.fields
+
+
+def _nothing(data: bytes, text: str, start: int, end: int) -> str | None:
+    return None
 
 
 _ObjectHead = tuple[Fields | None, str, str]
@@ -99,7 +118,7 @@ class Runs:
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
         self.secrets = capture.options.show_secrets
-        self._kinds: dict[tuple[int, int, int, int], Kind | None] = {}
+        self._kinds: dict[tuple[int, int, int, Schema], Kind] = {}
         self._digits: dict[int, int] = {}
         self._object_heads: dict[int, dict[int, _ObjectHead]] = {}
         self._line_heads: dict[int, dict[int, _Head]] = {}
@@ -181,24 +200,27 @@ class Runs:
     def _opened(self, number: int) -> MessageView:
         return self.capture.message(number)
 
-    def _kind(self, number: int, row: tuple[int, ...]) -> Kind | None:
-        """How messages like this one are written; None: by opening each."""
-        key = (row[6], row[10], row[9], row[3])
-        if key in self._kinds:
-            return self._kinds[key]
-        tables = self.capture.index.tables
-        path, dialect = tables.paths[row[6]], tables.dialects[row[10]]
-        kind = None
-        if len(path) > 1 and path[1] in QUICK and dialect.copy == "pgoutput":
-            view = self.capture.message(number)
-            if not view.found:
-                try:
-                    kind = Kind(view, self.secrets)
-                except UnusualError:
-                    kind = None
+    def _kind(self, number: int) -> Kind | None:
+        """How messages like this one are written; None: by opening each.
+
+        A description that comes again, with a new number, is the same to the writers.
+        """
+        row, tables = self.capture.row(number), self.capture.index.tables
+        path, dialect = tables.paths[row.path], tables.dialects[row.dialect]
+        if len(path) < 2 or path[1] not in QUICK or dialect.copy != "pgoutput":
+            return None
+        key = (row.path, row.dialect, row.direction, replace(tables.schemas[row.relation], version=0))
+        kind = self._kinds.get(key)
+        if kind is not None:
+            return kind
+        view = self.capture.message(number)
+        if not view.found:
+            with contextlib.suppress(UnusualError):
+                kind = Kind(view, self.secrets)
         if len(self._kinds) >= KINDS:  # most are of descriptions that are not in force any more
             self._kinds.clear()
-        self._kinds[key] = kind
+        if kind is not None:
+            self._kinds[key] = kind
         return kind
 
     # -- times
@@ -289,14 +311,16 @@ class Runs:
         return np.array(texts, object)[which].tolist()
 
     def _line_head(self, heads: dict[int, _Head], key: int, number: int) -> _Head:
-        from .report import list_cells
-
         row = self.capture.row(number)
-        kind = self._kind(number, tuple(getattr(row, name) for name, _ in COLUMNS))
-        cells = list_cells(self.capture, self.capture.message(number))
+        relation = self.capture.relation(row)
+        names = ", ".join(relation) if isinstance(relation, list) else relation or ""
+        path = ".".join(self.capture.path(row))
         if len(heads) >= KINDS:
             heads.clear()
-        head = heads[key] = _Head(kind, f"\t{cells[2]}\t{cells[3]}\t", f"\t{cells[6]}\t")
+        head = heads[key] = _Head(
+            self._kind(number), f"\t{row.stream}{DIRECTIONS[row.direction]}\t{path}\t",
+            f"\t{visible(names)}\t",
+        )  # fmt: skip
         return head
 
     def _slow_line(self, number: int) -> str:
@@ -367,7 +391,7 @@ class Runs:
 
     def _object_head(self, heads: dict[int, _ObjectHead], key: int, number: int) -> _ObjectHead:
         row = self.capture.row(number)
-        kind = self._kind(number, tuple(getattr(row, name) for name, _ in COLUMNS))
+        kind = self._kind(number)
         info = self.capture.connection(row.stream)
         ends = (info.frontend, info.backend)
         direction = row.direction
@@ -381,7 +405,7 @@ class Runs:
         if len(heads) >= KINDS:
             heads.clear()
         head = heads[key] = (
-            Fields(kind) if kind is not None else None, f"{place[1:-1]},", f"{relation[1:-1]},"
+            _fields(kind) if kind is not None else None, f"{place[1:-1]},", f"{relation[1:-1]},"
         )  # fmt: skip
         return head
 
