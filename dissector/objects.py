@@ -14,6 +14,8 @@ from .compiled import summary_of
 from .quick import (
     HIGH,
     LOW,
+    NULLS,
+    RUN,
     SECONDS,
     Flat,
     Kind,
@@ -87,7 +89,19 @@ class Fields:
         at = start + variant.flat.numbers.size
         add = out.append
         for each in variant.tuples:
-            for kinds in each.pieces:
+            wide = len(each.pieces) >= 2 * RUN
+            done = 0  # columns before this one are written
+            for i, kinds in enumerate(each.pieces):
+                if wide:
+                    if i < done:
+                        continue
+                    if i % RUN == 0 and data.startswith(NULLS, at):
+                        nulls = each.nulls(i, at - start, layer)
+                        if nulls:
+                            add(nulls)
+                            at += RUN
+                            done = i + RUN
+                            continue
                 piece = kinds.get(data[at])
                 if piece is None:
                     return False

@@ -29,6 +29,10 @@ KEPT = 4096
 SHORT = 64
 """Bytes of a value that is kept in a cache."""
 
+RUN = 16
+NULLS = b"n" * RUN
+"""Columns of wide tables that are NULL are written so many at once."""
+
 ROWS = ("Insert", "Update", "Delete")
 _COLUMN = re.compile(r"\.(?:old|new)\.columns\[(\d+)\]\.")
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
@@ -50,8 +54,8 @@ class _Keeper:
         self.count = 0
         self.used: dict[int, dict[Any, Any]] = {}
 
-    def keep(self, cache: dict[Any, Any]) -> None:
-        """Call before `cache` gets one entry more."""
+    def keep(self, cache: dict[Any, Any], weight: int = 1) -> None:
+        """Call before `cache` gets one entry more, as large as `weight` usual ones."""
         if self.count >= self.most:
             for each in self.used.values():
                 each.clear()
@@ -59,7 +63,7 @@ class _Keeper:
             self.count = 0
         if not cache:
             self.used[id(cache)] = cache
-        self.count += 1
+        self.count += weight
 
 
 KEEPER = _Keeper(20_000)
@@ -233,6 +237,21 @@ class Tuple:
     pieces: list[dict[int, Piece]]
     between: Piece | None = None
     skip: int = 0
+    runs: dict[int, bytes] = field(default_factory=dict)
+
+    def nulls(self, first: int, start: int, layer: int) -> bytes:
+        """What is written of RUN columns from `first` on that are NULL, the first at `start`; empty
+        where not all are known so."""
+        key = first << 32 | start
+        found = self.runs.get(key)
+        if found is None:
+            run = [kinds.get(NULLS[0]) for kinds in self.pieces[first : first + RUN]]
+            if len(run) < RUN or any(piece is None or piece.cell is not None for piece in run):
+                return b""
+            found = b"".join(p.at(start + i, 0, layer) for i, p in enumerate(run) if p is not None)
+            KEEPER.keep(self.runs, RUN)
+            self.runs[key] = found
+        return found
 
 
 @dataclass(slots=True)
