@@ -183,8 +183,8 @@ def _column(
         slow = [
             "x = data[a:at]",
             _CHECK,
-            f"h, s = h + s + {'gap' if after else repr(gap)} + "
-            f"(k{key}_{kind}(x) or c{key}_{kind}(x))[2], ''",
+            f"x = (k{key}_{kind}(x) or c{key}_{kind}(x))[2]",
+            f"h, s = h + s + {'gap' if after else repr(gap)} + x, ''",
         ]
         lines.append("    a = at + 5; at = a + size")
         name = cell.name if isinstance(cell, ColumnCell) else ""

@@ -145,8 +145,8 @@ def flat_json(flat: Flat) -> Json:
             elif cell.plain == "timestamp":
                 lines += [
                     f"s, u = divmod({value}, 1000000)",
-                    f"t{i} = f'{{second[s]}}{{u:06}} UTC' if u and {LOW} < {value} < {HIGH} "
-                    f"else timestamp({value})",
+                    f"usual = u and {LOW} < {value} < {HIGH}",
+                    f"t{i} = f'{{second[s]}}{{u:06}} UTC' if usual else timestamp({value})",
                 ]
                 shown = f'"{{t{i}}}"'
             texts += (f"{{{value}}}", shown)
