@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
@@ -29,8 +30,9 @@ AHEAD, HELD = 4, 4 << 20
 
 
 def processors() -> int:
-    """How many processes are worth starting."""
-    if not hasattr(os, "fork"):
+    """How many processes are worth starting. One beside other threads: a fork may copy a lock that one
+    of them holds."""
+    if not hasattr(os, "fork") or threading.active_count() > 1:
         return 1
     try:
         return min(len(os.sched_getaffinity(0)), MOST)
