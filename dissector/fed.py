@@ -18,7 +18,7 @@ from typing import IO, Any
 from .capture import open_capture_files
 from .capture.sources import STDIN, is_plain_file, open_input, plain_blocks
 from .errors import CaptureError
-from .feed import HEADER, Request, read_part, write_part
+from .feed import HEADER, TOGETHER, Request, read_part, write_part
 from .findings import finding
 from .index import Index, Options
 from .text import visible
@@ -85,8 +85,10 @@ class FedCapture(Capture):
         self._places, self._labels = places, labels
         growing = self.following or self._spool is not None
         home = str(Path(__file__).parent.parent)
+        lasting = threading.current_thread() is threading.main_thread()
+        together = [TOGETHER] if lasting else []
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "dissector.feed"],
+            [sys.executable, "-P", "-m", "dissector.feed", *together],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

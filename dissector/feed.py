@@ -11,8 +11,11 @@ which grows is finished; the end of standard input that the other process is gon
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import pickle
+import signal
 import struct
 import sys
 import threading
@@ -26,6 +29,9 @@ from .index import Indexer, Options
 
 HEAD = struct.Struct(">Q")
 """What stands before each part."""
+
+TOGETHER = "--together"
+"""Given where the thread that starts this program lasts as long as its process."""
 
 LARGEST = 1 << 32
 """No part is longer: a length beyond it is not one."""
@@ -127,8 +133,17 @@ def _await_header(path: str, still_written: Callable[[], bool]) -> None:
             time.sleep(POLL)
 
 
+def _end_with_the_other() -> None:
+    """Let the kernel end this process with the one that started it: a paused one sees no end of a pipe."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG, see prctl(2)
+
+
 def main() -> None:
     """The program: see the module."""
+    if TOGETHER in sys.argv[1:]:
+        _end_with_the_other()
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=1 << 20)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a stray print must not break the parts
     stdin = sys.stdin.buffer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,9 +41,11 @@ def run(
         from dissector.query import compile
 
         compile(expression)
-    capture = FedCapture(paths, options, follow=follow)
-    capture.recorder = recorder
-    with capture:  # textual is imported while the other process already reads
+    from tui import leaving
+
+    with leaving.in_order(), closing(FedCapture(paths, options, follow=follow)) as capture:
+        # What follows is imported while the other process already reads.
+        capture.recorder = recorder
         from tui.marks import Marks
         from tui.settings import Settings
         from tui.source import CaptureSource
@@ -90,12 +93,14 @@ def show(
 
     title: what was opened, for people; it may hold anything, it is shown escaped.
     """
+    from tui import leaving
     from tui.app import DissectApp
 
     sys.setswitchinterval(SWITCH)
     app = DissectApp(source, title, settings, marks)
     app.begin_with(expression, number)
-    app.run()
+    with leaving.by(app.end):
+        app.run()
     if settings is not None:
         settings.save()
         if settings.problem:

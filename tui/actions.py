@@ -89,6 +89,7 @@ def _moves(where: str, what: str) -> tuple[Action, ...]:
 ACTIONS: tuple[Action, ...] = (
     Action("help", "question_mark,f1", "everywhere", "Help", "Show what the keys do", True),
     Action("quit", "q", "everywhere", "Quit", "Leave the program", True),
+    Action("suspend_process", "ctrl+z", "everywhere", "Suspend", "To the shell, until fg"),
     Action("open_screen('sessions')", "f2", "everywhere", "Sessions", "All connections"),
     Action("open_screen('transactions')", "f3", "everywhere", "Transactions",
            "All transactions and how they ended"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, ClassVar
 
 from textual.app import App, SystemCommand
@@ -11,6 +12,7 @@ from textual.screen import Screen
 
 from tui.actions import ACTIONS, HELP, bindings
 from tui.dialogs import help_dialog
+from tui.leaving import can_suspend, go_on_in_order
 from tui.main_screen import MainScreen
 from tui.marks import Marks
 from tui.model import Source
@@ -58,7 +60,13 @@ class DissectApp(App[None]):
             screen.begin_with(*self._begin)
 
     def on_mount(self) -> None:
+        go_on_in_order(self._driver, self._draw_anew)
         self.theme_changed_signal.subscribe(self, lambda theme: self._keep_theme(theme.name))
+
+    def _draw_anew(self) -> None:
+        """The terminal is empty: after a while in which the program was stopped."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(partial(self.refresh, layout=True))
 
     def _keep_theme(self, name: str) -> None:
         self.settings.theme = name
@@ -93,6 +101,20 @@ class DissectApp(App[None]):
         while len(self.screen_stack) > 1:
             self.pop_screen()
         self.push_screen(name)
+
+    def end(self, code: int) -> None:
+        """Leave with an exit code; may be called from a signal's handler."""
+        loop = self._loop
+        if loop is None:  # not yet, or not any more
+            raise SystemExit(code)
+        loop.call_soon_threadsafe(self.exit, None, code)
+
+    def action_suspend_process(self) -> None:
+        """Back to the shell until ``fg``, where there is one."""
+        if can_suspend():
+            super().action_suspend_process()
+        else:
+            self.notify("There is no shell to go back to.", markup=False, timeout=3)
 
     def action_help(self) -> None:
         self.push_screen(help_dialog(type(self.screen).__name__))

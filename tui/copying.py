@@ -12,6 +12,9 @@ from tui.asking import ChooseDialog
 LARGE = 100_000
 """Characters from which on a terminal may refuse what it is handed."""
 
+MOST = 4_000_000
+"""Bytes that are copied at most: a terminal would be busy for minutes with more."""
+
 
 def choices(view: Any, node: Node) -> list[tuple[str, str, Node]]:
     """(what is copied, form, node) in the order of the menu."""
@@ -51,6 +54,11 @@ class CopyDialog(ChooseDialog):
 
     def chosen(self, place: int) -> None:
         what, form, node = self._forms[place]
+        if node.length > MOST:
+            words = f"{node.length:,} bytes are too many for a clipboard; x writes them to a file"
+            self.notify(words, severity="error", markup=False)
+            self.dismiss(None)
+            return
         try:
             text = copied(form, self._view, node, self._show_secrets)
         except Exception as problem:  # a form that fails must not end the program

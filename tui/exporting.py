@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -69,8 +72,12 @@ def start(screen: Any, capture: Any, numbers: Sequence[int], what: str, title: s
     def asked_name(place: int, name: str | None) -> None:
         if not name:
             return
-        path = Path(name).expanduser()
-        if path.exists():
+        try:
+            path = usable_path(name, capture)
+        except UsageProblem as problem:
+            screen.notify(visible(str(problem), 300), severity="error", markup=False, timeout=8)
+            return
+        if os.path.lexists(path):
             sure = ChooseDialog(
                 f"{visible(name, 60)} exists", ["Leave it as it is", "Write over it"]
             )
@@ -83,6 +90,23 @@ def start(screen: Any, capture: Any, numbers: Sequence[int], what: str, title: s
 
     texts = [text for text, _ in choices]
     app.push_screen(ChooseDialog("Export which messages?", texts), asked_which)
+
+
+def usable_path(name: str, capture: Any) -> Path:
+    """The file that a name means. Raises UsageProblem for what cannot be one, and for the capture."""
+    try:
+        path = Path(name).expanduser()
+        found = None
+        with contextlib.suppress(FileNotFoundError):
+            found = os.stat(path)  # noqa: PTH116
+        if not path.name or path.name == ".." or (found and not stat.S_ISREG(found.st_mode)):
+            raise UsageProblem(f"{name}: is no file; name a file that may be written")
+        if found and any(map(path.samefile, filter(os.path.exists, capture.paths))):
+            raise UsageProblem(f"{name}: is the capture itself; name another file")
+    except (OSError, ValueError, RuntimeError) as error:  # ~nobody, a name too long, a NUL
+        words = getattr(error, "strerror", None) or str(error)
+        raise UsageProblem(f"{name}: cannot be written: {words}; name another file") from None
+    return path
 
 
 class ExportDialog(ModalScreen[None]):
@@ -104,6 +128,7 @@ class ExportDialog(ModalScreen[None]):
         self._numbers = numbers
         self._done = 0
         self._stop = False
+        self._left = False
 
     def compose(self) -> ComposeResult:
         with Vertical(id="asking") as box:
@@ -133,7 +158,7 @@ class ExportDialog(ModalScreen[None]):
 
         self._still.message = message
         _, form, fields, payload = self._form
-        target = self._path.with_name(f".{self._path.name}.part")
+        target = self._path.with_name(f".{self._path.name[:100]}.part")
         try:
             write_export(
                 self._still, form, str(target), self._numbers, fields=fields, payload=payload
@@ -146,8 +171,10 @@ class ExportDialog(ModalScreen[None]):
             said, wrong = self._problem(str(problem), target), True
         except Exception as problem:  # a writer that fails must not take the session with it
             said, wrong = f"{type(problem).__name__}: {problem}", True
-        target.unlink(missing_ok=True)
-        self.app.call_from_thread(self._finish, visible(said, 300), wrong)
+        with contextlib.suppress(OSError):
+            target.unlink()
+        if not self._left:
+            self.app.call_from_thread(self._finish, visible(said, 300), wrong)
 
     def _problem(self, text: str, target: Path) -> str:
         """What the command line would say, for someone who named the file in a dialog."""
@@ -162,3 +189,7 @@ class ExportDialog(ModalScreen[None]):
 
     def action_give_up(self) -> None:
         self._stop = True
+
+    def on_unmount(self) -> None:
+        """The program ends: it would wait for the thread, and the thread for it."""
+        self._stop = self._left = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ WHERE = {"list": "in the messages", "tree": "in the fields", "hex": "in the byte
 
 LIMIT = 4000
 """Characters of a text that are looked through."""
+
+PATIENCE = 2.0
+"""Seconds that a search in the fields of one message may take."""
 
 EVERY = 256
 """Messages between two steps of a search in the list."""
@@ -58,8 +62,8 @@ class Wanted:
             encoded = text.encode("utf-8", "replace")
             raw = encoded if mode == "regex" else regex.escape(encoded)
             self._raw = regex.compile(raw, flags | regex.DOTALL)
-        except (regex.error, ValueError) as error:
-            raise UnusableError(f"this pattern cannot be used: {error}") from None
+        except (regex.error, ValueError, OverflowError, RecursionError, MemoryError) as error:
+            raise UnusableError(f"this pattern cannot be used: {error or 'too large'}") from None
 
     def within(self, text: str) -> bool:
         """Whether it is in a text. A pattern that takes too long counts as not there."""
@@ -77,22 +81,39 @@ class Wanted:
                     timeout=1.0,
                 )  # fmt: skip
                 return found.span() if found and found.end() > found.start() else None
-            last = None
-            spans = [m.span() for m in self._raw.finditer(data, timeout=1.0) if m.end() > m.start()]
-            for span in spans:
-                if span[0] < start:
-                    last = span
-            return last or (spans[-1] if spans else None)
+            return self._before(data, start)
         except TimeoutError:
             return None
 
+    def _before(self, data: bytes, start: int) -> tuple[int, int] | None:
+        """The last place that begins before `start`, or the last of all; the last in a second of looking."""
+        until = monotonic() + 1.0
+        before: tuple[int, int] | None = None
+        last: tuple[int, int] | None = None
+        for match in self._raw.finditer(data, timeout=1.0):
+            if match.end() > match.start():
+                last = match.span()
+                if last[0] < start:
+                    before = last
+                elif before is not None:
+                    break
+                if monotonic() > until:
+                    break
+        return before or last
+
 
 def next_field(opened: Opened, wanted: Wanted, now: Path, step: int) -> Path | None:
-    """The path of the next field (before with step -1) whose name or value has it; wraps."""
+    """The path of the next field (before with step -1) whose name or value has it; wraps.
+
+    Raises UnusableError when that takes too long: a pattern may be slow in each of 1,600 columns.
+    """
+    until = monotonic() + PATIENCE
     paths = list(_paths(opened.tree))
     place = next((i for i, (path, _) in enumerate(paths) if path == now), 0)
     count = len(paths)
     for distance in range(1, count + 1):
+        if monotonic() > until:
+            raise UnusableError("this takes too long; look for something simpler")
         path, node = paths[(place + step * distance) % count]
         if wanted.within(node.name) or wanted.within(_value(opened, node)):
             return path

@@ -24,10 +24,10 @@ def run_live(
     from dissector.index import Options
     from dissector.live import Recorder
     from dissector.session import Assumptions
-    from tui import run
+    from tui import leaving, run
 
     options = Options(Assumptions(ports=tuple(ports)), keylog, show_secrets)
-    with Recorder(interface, ports, write, recorder) as recording:
+    with leaving.in_order(), Recorder(interface, ports, write, recorder) as recording:
         title = f"live {interface} ({recording.program})"
         code = run(
             [recording.path], options, follow=True, title=title,

@@ -357,7 +357,11 @@ class Searches(Screen[None]):
         elif self._view is None:
             return
         elif self._find_pane == "tree" and wanted.mode != "hex":
-            path = next_field(self._view, wanted, self.fields.path, step)
+            try:
+                path = next_field(self._view, wanted, self.fields.path, step)
+            except UnusableError as error:
+                self.find_bar.say(str(error), bad=True)
+                return
             if path is None:
                 self.find_bar.say("not in this message", bad=True)
                 return

@@ -15,10 +15,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tui.settings import data_folder
+from tui.settings import data_folder, small_text
 
 LARGEST = 8 << 20
 """A file of marks that is larger is not one of ours."""
+
+LONGEST = 250
+"""Bytes of a file's name, with room for ``.new``: file systems take 255."""
+
+MOST = 1 << 40
+"""No capture has so many messages."""
 
 
 class Marks:
@@ -52,28 +58,30 @@ class Marks:
         beside = capture.with_name(capture.name + ".marks.json")
         mine = hashlib.sha256(str(capture.absolute()).encode("utf-8", "surrogateescape"))
         away = data_folder() / f"{capture.name}.{mine.hexdigest()[:12]}.marks.json"
-        writable = os.access(capture.absolute().parent, os.W_OK)
-        self.kept = beside if writable or (beside.exists() and os.access(beside, os.W_OK)) else away
+        writable = os.access(capture.absolute().parent, os.W_OK) or os.access(beside, os.W_OK)
+        if len(os.fsencode(away.name)) > LONGEST:
+            away = away.with_name(f"{mine.hexdigest()}.marks.json")
+        fits = len(os.fsencode(beside.name)) <= LONGEST
+        self.kept = beside if writable and fits else away
         for path in (self.kept, beside):
-            if path.exists():
+            if os.path.exists(path):  # noqa: PTH110 (of a Path it raises where nothing may be asked)
                 self._read(path)
                 break
 
     def _read(self, path: Path) -> None:
         try:
-            if path.stat().st_size > LARGEST:
-                raise ValueError("it is too large")
-            found = json.loads(path.read_text("utf-8"))
+            found = json.loads(small_text(path, LARGEST))
             marks = [(int(m["number"]), int(m.get("frame", 0)), str(m.get("note", "")))
                      for m in found["marks"]]  # fmt: skip
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError,
+                OverflowError, RecursionError) as error:  # fmt: skip
             # Never write over what is not understood: it may be somebody's work.
             self.told = f"marks are not kept: {path.name} is not understood ({error})"
             self.kept = None
             return
         self._other = {k: v for k, v in found.items() if k not in ("program", "marks")}
         for number, frame, note in marks:
-            if number > 0:
+            if 0 < number <= MOST:
                 self.notes[number], self.frames[number] = note, frame
 
     def set(self, number: int, frame: int, note: str | None) -> None:

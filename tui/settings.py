@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -16,17 +17,41 @@ from typing import Any
 HISTORY = 50
 """Filters kept."""
 
+LONGEST = 10_000
+"""Characters of a filter that is kept."""
+
+LARGEST = 4 << 20
+"""Bytes of a file of settings; what is larger is not one of ours."""
+
+
+def small_text(path: Path, most: int) -> str:
+    """The text of a file that people may have changed. Raises OSError, and ValueError for what is no
+    file (reading a pipe would wait for ever), too large, or no text."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError("it is no file")
+    if found.st_size > most:
+        raise ValueError("it is too large")
+    return path.read_text("utf-8")
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # no HOME, and a user whom the system does not know: containers have them
+        return Path("/nonexistent")
+
 
 def config_folder() -> Path:
     """The program's folder for configuration (XDG Base Directory Specification)."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".config") / "pgdissect"
+    return (Path(base) if base.startswith("/") else _home() / ".config") / "pgdissect"
 
 
 def data_folder() -> Path:
     """The program's folder for what the user made (XDG Base Directory Specification)."""
     base = os.environ.get("XDG_DATA_HOME", "")
-    return (Path(base) if base.startswith("/") else Path.home() / ".local" / "share") / "pgdissect"
+    return (Path(base) if base.startswith("/") else _home() / ".local" / "share") / "pgdissect"
 
 
 @dataclass
@@ -52,16 +77,18 @@ class Settings:
         path = path or config_folder() / "settings.json"
         found: Any = None
         try:
-            found = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError):
+            found = json.loads(small_text(path, LARGEST))
+        except (OSError, ValueError, RecursionError):
             found = {}
         kept = cls(path=path)
         if isinstance(found, dict):
             for name in KEPT:
                 value = found.get(name)
-                if isinstance(value, type(getattr(kept, name))) and not isinstance(value, bool):
+                usable = isinstance(value, type(getattr(kept, name)))
+                if usable and not isinstance(value, bool):
                     setattr(kept, name, value)
-        kept.filters = [each for each in kept.filters if isinstance(each, str)][:HISTORY]
+        usable_filters = (f for f in kept.filters if isinstance(f, str) and len(f) <= LONGEST)
+        kept.filters = list(usable_filters)[:HISTORY]
         return kept
 
     def used(self, expression: str) -> None:

@@ -37,9 +37,11 @@ def _installed() -> Path | None:
 def run_tour(name: str | None = None) -> int:
     """Walk through the tour's capture, or another one, until the user quits; gives the exit code."""
     from dissector.view import open_capture
+    from tui import leaving
     from tui.screens.tour import open_tour
 
-    with open_capture([name or str(tour_capture())]) as capture:
+    with leaving.in_order(), open_capture([name or str(tour_capture())]) as capture:
         app = open_tour(capture.read())
-        app.run()
+        with leaving.by(app.end):
+            app.run()
         return app.return_code or 0
