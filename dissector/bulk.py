@@ -54,7 +54,9 @@ def walk(data: bytes, at: int, tag: int, limit: int) -> tuple[Array, int]:
     parts: list[Array] = []
     count, size, window = 0, len(data), FIRST_WINDOW
     raw = np.frombuffer(data, np.uint8)
-    lengths = np.ndarray((max(size - 4, 0),), ">u4", data, strides=(1,), offset=1) if size > 4 else raw
+    lengths = (
+        np.ndarray((max(size - 4, 0),), ">u4", data, strides=(1,), offset=1) if size > 4 else raw
+    )
     while count < limit and at + HEADER <= size and raw[at] == tag:
         found, after = _window(raw, lengths, at, tag, window, parts)
         count += found
@@ -402,7 +404,9 @@ class CopyBoth:
         answers.xid[:] = np.where(carries & ~work.silent, xid, 0)
         self.events = {}
         self.before = dict(state.relations)
-        teaching = (tags == names["Relation"]) | (tags == names["Type"]) | (tags == names["Truncate"])
+        teaching = (
+            (tags == names["Relation"]) | (tags == names["Type"]) | (tags == names["Truncate"])
+        )
         for i in np.flatnonzero(teaching & carries).tolist():
             dialect = dialects[int(in_stream[i])]
             self._teach(work, i, dialect, int(inner[i]), int(work.run.ends[i]))

@@ -146,19 +146,31 @@ def open_(captures: tuple[str, ...], expression: str | None, number: int | None,
 
 
 @pgdissect.command()
-@click.option("-i", "--interface", required=True, metavar="NAME", help="Where to record: lo, eth0, any.")
-@click.option("--port", "ports", type=click.IntRange(1, 65535), multiple=True,
-              help="A PostgreSQL server's port (repeatable); 5432 where none is named.")
+@click.option(
+    "-i", "--interface", required=True, metavar="NAME", help="Where to record: lo, eth0, any."
+)
+@click.option(
+    "--port",
+    "ports",
+    type=click.IntRange(1, 65535),
+    multiple=True,
+    help="A PostgreSQL server's port (repeatable); 5432 where none is named.",
+)
 @click.option("--write", metavar="FILE", help="Keep what is recorded; it must not exist yet.")
-@click.option("--recorder", type=click.Choice(["dumpcap", "tcpdump", "scapy"]),
-              help="Record with this program; the first that works otherwise.")
+@click.option(
+    "--recorder",
+    type=click.Choice(["dumpcap", "tcpdump", "scapy"]),
+    help="Record with this program; the first that works otherwise.",
+)
 @click.option("--keylog", metavar="FILE", help="NSS key log that decrypts TLS.")
 @click.option("--show-secrets", is_flag=True, help="Show passwords, proofs, tokens, cancel keys.")
 def live(interface: str, ports: tuple[int, ...], write: str | None, recorder: str | None,
          keylog: str | None, show_secrets: bool) -> None:  # fmt: skip
     """Record an interface and show what passes as it comes."""
     if not _on_terminal(()):
-        raise click.UsageError("live needs a terminal; to record only: tcpdump -w FILE -i INTERFACE")
+        raise click.UsageError(
+            "live needs a terminal; to record only: tcpdump -w FILE -i INTERFACE"
+        )
     from tui.live import run_live
 
     sys.exit(run_live(interface, ports, write or "", recorder or "", keylog or "", show_secrets))
@@ -166,8 +178,13 @@ def live(interface: str, ports: tuple[int, ...], write: str | None, recorder: st
 
 @pgdissect.command(short_help="Show captures in a browser, on this machine only.")
 @_captures
-@click.option("--web-port", type=click.IntRange(1, 65535), default=8000, show_default=True,
-              help="Port of the web server, on this machine only.")
+@click.option(
+    "--web-port",
+    type=click.IntRange(1, 65535),
+    default=8000,
+    show_default=True,
+    help="Port of the web server, on this machine only.",
+)
 def serve(captures: tuple[str, ...], web_port: int, strict: bool, **given: Any) -> None:
     """Show captures in a browser, on this machine only (needs the extra `serve`)."""
     from tui.serving import serve_captures
@@ -345,7 +362,9 @@ def main(args: list[str] | None = None) -> NoReturn:
         code = problem.exit_code
     except UsageProblem as problem:
         first, *more = problem.render().split("\n")
-        indent = " " * len("pgdissect: ")  # a caret below points at the same place of the first line
+        indent = " " * len(
+            "pgdissect: "
+        )  # a caret below points at the same place of the first line
         click.echo("\n".join([f"pgdissect: {first}", *(indent + line for line in more)]), err=True)
         code = 2
     except UserError as problem:

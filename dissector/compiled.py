@@ -127,7 +127,9 @@ def _row(kind: Kind, letter: int, variant: Variant) -> Summary | None:
     fewest = len(kind.subject)
     total = 0
     for number, each in enumerate(variant.tuples):
-        varies = any(p.shown == "" and p.cell is None for kinds in each.pieces for p in kinds.values())
+        varies = any(
+            p.shown == "" and p.cell is None for kinds in each.pieces for p in kinds.values()
+        )
         if varies:
             lines.append("gap = ''")
         for i, kinds in enumerate(each.pieces):
@@ -136,7 +138,9 @@ def _row(kind: Kind, letter: int, variant: Variant) -> Summary | None:
             total += 1
             if i > SHOWN or total > COLUMNS:
                 return None
-            least = _column(lines, names, f"{number}_{i}", kinds, "gap" if varies else ", " if i else "")
+            least = _column(
+                lines, names, f"{number}_{i}", kinds, "gap" if varies else ", " if i else ""
+            )
             if least < 0:
                 return None
             fewest += least
@@ -188,7 +192,11 @@ def _column(
         ]
         lines.append("    a = at + 5; at = a + size")
         name = cell.name if isinstance(cell, ColumnCell) else ""
-        if not isinstance(cell, ColumnCell) or not (cell.numeric or cell.quotes) or not _plain(name):
+        if (
+            not isinstance(cell, ColumnCell)
+            or not (cell.numeric or cell.quotes)
+            or not _plain(name)
+        ):
             fewest.append(1)
             lines += [f"    {line}" for line in slow]
         elif cell.numeric:

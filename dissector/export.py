@@ -80,9 +80,7 @@ def _ndjson(
         out.write(dumps(record(capture, view, fields=fields, payload=payload)).encode() + b"\n")
 
 
-def _csv(
-    capture: Capture, out: IO[bytes], expression: Wanted, fields: bool, payload: bool
-) -> None:
+def _csv(capture: Capture, out: IO[bytes], expression: Wanted, fields: bool, payload: bool) -> None:
     from .slices import csv_rows
 
     for text in csv_rows(capture, numbers(capture, expression)):

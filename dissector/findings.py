@@ -68,8 +68,10 @@ CODES: dict[str, tuple[Severity, str]] = {
     ),
     "out-of-window": (
         W,
-        "{bytes} bytes of frame {frame} have no place in the stream: before its start, too late after "
-        "a gap, or beyond any window",
+        (
+            "{bytes} bytes of frame {frame} have no place in the stream: before its start, too late after "
+            "a gap, or beyond any window"
+        ),
     ),
     "stream-ended-early": (W, "the stream ends after {have} of {need} bytes of this message"),
     # state

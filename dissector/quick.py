@@ -140,7 +140,9 @@ class ColumnCell(Cell):
 
     __slots__ = ("name", "numeric", "quotes")
 
-    def __init__(self, make: Callable[[Any], Texts], name: str, numeric: bool, quotes: bool) -> None:
+    def __init__(
+        self, make: Callable[[Any], Texts], name: str, numeric: bool, quotes: bool
+    ) -> None:
         super().__init__(make)
         self.name = name
         self.numeric = numeric
@@ -315,7 +317,9 @@ class Kind:
             self.outer = self._flat([r for r in records if r[0].start < self.base], None)
         elif self.rows:
             before = [r for r in records if not _COLUMN.search(r[1]["path"])]
-            letters = [n for n, _ in before if n.name in ("new_tag", "key_tag", "old_tag") and not n.absent]
+            letters = [
+                n for n, _ in before if n.name in ("new_tag", "key_tag", "old_tag") and not n.absent
+            ]
             if not letters or view.schema.kind != "relation":
                 raise UnusualError
             self.letter_at = letters[0].start
@@ -324,7 +328,8 @@ class Kind:
             if not name:
                 raise UnusualError
         elif all(
-            (node.absent or self._simple(node)) and "[" not in found["path"] for node, found in records
+            (node.absent or self._simple(node)) and "[" not in found["path"]
+            for node, found in records
         ):
             self.flat = self._flat(records, self.inner)
         else:
@@ -369,9 +374,13 @@ class Kind:
                 at = node.end
             if fixed:
                 value = dumps(found["value"]).replace("%", "%%")
-                texts.append(f'{head}{value},{shown}{dumps(found["display"]).replace("%", "%%")},{rest}')
+                texts.append(
+                    f"{head}{value},{shown}{dumps(found['display']).replace('%', '%%')},{rest}"
+                )
             else:
-                quick = _QUICK_TEXTS.get(declared.kind.show) if isinstance(declared, Field) else None
+                quick = (
+                    _QUICK_TEXTS.get(declared.kind.show) if isinstance(declared, Field) else None
+                )
                 cell = Cell(self._leaf_maker(node))
                 if quick is not None and isinstance(declared, Field) and not (
                     declared.values or declared.flags or declared.secret
@@ -428,10 +437,16 @@ class Kind:
         tail = []
         while rest:
             node, _ = rest[0]
-            group, rest = (rest[:2], rest[2:]) if isinstance(node.value, int) else (rest[:1], rest[1:])
+            group, rest = (
+                (rest[:2], rest[2:]) if isinstance(node.value, int) else (rest[:1], rest[1:])
+            )
             node = group[-1][0]
             declared = node.declaration
-            if not isinstance(node.value, bytes) or not isinstance(declared, Field) or declared.secret:
+            if (
+                not isinstance(node.value, bytes)
+                or not isinstance(declared, Field)
+                or declared.secret
+            ):
                 return
             if (declared.kind.rule == "string") == (len(group) == 2):
                 return
@@ -569,8 +584,10 @@ class Kind:
                 places.append([])
                 texts.append(f",{rest}")
                 places.append([])
-            elif sized is not None and isinstance(node.value, int) and (
-                given is not None or node.name == "length"
+            elif (
+                sized is not None
+                and isinstance(node.value, int)
+                and (given is not None or node.name == "length")
             ):
                 texts[-1] += f'%d,{display_key}"%d",{rest}'
                 places[-1] += [(-1, False), (-1, False)]
@@ -635,9 +652,7 @@ class Kind:
 
     # -- what the writers ask for
 
-    def summary(
-        self, data: bytes, start: int, end: int, opened: Callable[[], MessageView]
-    ) -> str:
+    def summary(self, data: bytes, start: int, end: int, opened: Callable[[], MessageView]) -> str:
         """The summary of the message in ``data[start:end]``."""
         return self.texts(data, start, end, opened, False)[0]
 
@@ -691,9 +706,7 @@ class Kind:
                     text = self.subject + (", ".join(shown) or "(no columns)")
                     return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
             elif variant is not None:
-                columns = self._columns(
-                    variant, data, start + variant.flat.numbers.size, start
-                )
+                columns = self._columns(variant, data, start + variant.flat.numbers.size, start)
                 if columns is not None:
                     return self._row_summary(variant, columns)
             self.learn(opened())

@@ -48,7 +48,10 @@ def write_list(capture: Capture, out: IO[str], expression: str | None, limit: in
     from .runs import Runs
 
     chosen, runs = numbers(capture, expression, limit), Runs(capture)
-    if hasattr(out, "buffer") and (getattr(out, "encoding", None) or "").lower().replace("-", "") == "utf8":
+    if (
+        hasattr(out, "buffer")
+        and (getattr(out, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    ):
         out.flush()
         runs.write(out.buffer, chosen, fields=False)
         return

@@ -46,7 +46,6 @@ QUICK = ("XLogData", "WALData", "Primary keepalive message", "Standby status upd
 """Messages of the replication layer that are written without opening them."""
 
 
-
 class _Stream:
     """Bytes of one direction for a block: data, their stream offset, and the pieces they came in."""
 
@@ -77,9 +76,7 @@ class _Head:
         self.learned = kind.learned if kind is not None else 0
         self.three = (_made(kind), where, relation)
 
-    def summary(
-        self, data: bytes, start: int, end: int, opened: Callable[[], MessageView]
-    ) -> str:
+    def summary(self, data: bytes, start: int, end: int, opened: Callable[[], MessageView]) -> str:
         """What the function did not cover. Raises UnusualError."""
         assert self.kind is not None
         summary = self.kind.summary(data, start, end, opened)
@@ -209,7 +206,12 @@ class Runs:
         path, dialect = tables.paths[row.path], tables.dialects[row.dialect]
         if len(path) < 2 or path[1] not in QUICK or dialect.copy != "pgoutput":
             return None
-        key = (row.path, row.dialect, row.direction, replace(tables.schemas[row.relation], version=0))
+        key = (
+            row.path,
+            row.dialect,
+            row.direction,
+            replace(tables.schemas[row.relation], version=0),
+        )
         kind = self._kinds.get(key)
         if kind is not None:
             return kind
@@ -418,6 +420,3 @@ def _blocks(numbers: Iterable[int], size: int = 0) -> Iterator[list[int]]:
     source = iter(numbers)
     while block := list(islice(source, size or BLOCK)):
         yield block
-
-
-

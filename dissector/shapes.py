@@ -125,7 +125,12 @@ class _Head:
 
     def shape(self) -> Shape:
         return Shape(
-            True, self.at, tuple(self.exact), tuple(self.nonzero), tuple(self.bits), tuple(self.listed)
+            True,
+            self.at,
+            tuple(self.exact),
+            tuple(self.nonzero),
+            tuple(self.bits),
+            tuple(self.listed),
         )
 
 

@@ -118,7 +118,9 @@ def test_every_missing_byte_is_told(seed: int, tmp_path: Path) -> None:
         passed = sum(int(f.text.split()[0]) for f in skipped)
         holes = [v for v in server if v.row.flags & INCOMPLETE]
         missing = len(whole[lost].payload)
-        after = sum(v.row.length - len(v.data) for v in holes) if not codes["stream-gap"] else missing
+        after = (
+            sum(v.row.length - len(v.data) for v in holes) if not codes["stream-gap"] else missing
+        )
         assert seen + passed + after == total
 
 
@@ -126,7 +128,9 @@ def test_a_table_described_in_part_is_not_known(tmp_path: Path) -> None:
     whole = resegmented(joined(packets(CAPTURES / "pg14-proto2.pcap"), 1448), 200)
     for seed in range(3):
         source = random.Random(seed)
-        got = without(whole, lambda i, p, s=source: i > 20 and bool(p.payload) and s.random() < 0.05)
+        got = without(
+            whole, lambda i, p, s=source: i > 20 and bool(p.payload) and s.random() < 0.05
+        )
         with opened(tmp_path, got) as capture:
             for number in range(1, capture.count + 1):
                 view = capture.message(number)
@@ -157,7 +161,9 @@ def test_what_the_user_says_overrides(tmp_path: Path) -> None:
         assert {d.proto_version for d in dialects if d.copy == "pgoutput"} == {2}
 
 
-GREETING = b"\x4a\0\0\0\x0a8.0.36\0\x08\0\0\0abcdefgh\0\xff\xf7\xff\x02\0\xff\xdf\x15\0\0\0\0\0\0\0\0\0\0"
+GREETING = (
+    b"\x4a\0\0\0\x0a8.0.36\0\x08\0\0\0abcdefgh\0\xff\xf7\xff\x02\0\xff\xdf\x15\0\0\0\0\0\0\0\0\0\0"
+)
 OTHERS = {
     "http": [
         (0, b"GET /index.html HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\n\r\n" * 3),
@@ -206,7 +212,11 @@ def test_impossible_lengths_are_told_and_passed(length: int, tmp_path: Path) -> 
     talk = [(0, START), (1, READY), (0, message(b"Q", b"SELECT 1\0")), (1, bad), (1, rest)]
     with opened(tmp_path, conversation(talk)) as capture:
         views = [capture.message(n) for n in range(1, capture.count + 1)]
-        assert [v.path[0] for v in views[4:]] == ["CommandComplete", "ReadyForQuery", "ParameterStatus"]
+        assert [v.path[0] for v in views[4:]] == [
+            "CommandComplete",
+            "ReadyForQuery",
+            "ParameterStatus",
+        ]
         assert {"bad-frame-length", "resynchronised"} <= {f.code for f in views[4].found}
 
 

@@ -52,7 +52,9 @@ def test_fast_writers_after_losses(tmp_path: Path) -> None:
             assert objects[number - 1] == dumps(record(capture, view, fields=True))
 
 
-def exported(path: Path, out: Path, form: str, expression: str | None = None, **options: bool) -> bytes:
+def exported(
+    path: Path, out: Path, form: str, expression: str | None = None, **options: bool
+) -> bytes:
     with open_capture([str(path)], Options(**options)) as capture:
         write_export(capture, form, str(out), expression)
     return out.read_bytes()
@@ -66,7 +68,16 @@ def test_csv_is_the_rows_of_the_json(tmp_path: Path) -> None:
     objects = [json.loads(x) for x in exported(path, tmp_path / "o.json", "ndjson").splitlines()]
     assert len(rows) == len(objects) > 500
     for row, one in zip(rows, objects, strict=True):
-        for key in ("number", "frame", "time", "stream", "direction", "source", "message", "length"):
+        for key in (
+            "number",
+            "frame",
+            "time",
+            "stream",
+            "direction",
+            "source",
+            "message",
+            "length",
+        ):
             assert row[key] == str(one[key])
         assert row["path"] == ".".join(one["path"])
         assert row["lsn"] == (one["lsn"] or "")
@@ -111,7 +122,9 @@ def test_several_link_types_make_a_pcapng(tmp_path: Path) -> None:
     with open_capture([str(first), str(second)], shown) as capture:
         write_export(capture, "pcap", str(out), None)
     found = records(out)
-    assert {link for _, link, _ in found} == {link for p in (first, second) for _, link, _ in records(p)}
+    assert {link for _, link, _ in found} == {
+        link for p in (first, second) for _, link, _ in records(p)
+    }
     assert out.read_bytes()[:4] == b"\x0a\x0d\x0d\x0a"
     before = {frame for p in (first, second) for _, _, frame in records(p)}
     assert len(found) > 10
@@ -127,4 +140,6 @@ def test_a_slice_masks_secrets(tmp_path: Path, secrets: bool) -> None:
     made = exported(path, tmp_path / "o.pcap", "pcap", show_secrets=secrets)
     assert (password in made) == secrets
     assert [len(f) for _, _, f in records(tmp_path / "o.pcap")]
-    assert struct.unpack_from("<I", made, 20)[0] == struct.unpack_from("<I", path.read_bytes(), 20)[0]
+    assert (
+        struct.unpack_from("<I", made, 20)[0] == struct.unpack_from("<I", path.read_bytes(), 20)[0]
+    )

@@ -50,7 +50,9 @@ def _names_of(message: Message) -> tuple[str, ...]:
     return (message.name, *(name for _, name in message.older_names))
 
 
-_BY_NAME = {_plain(name): message for message in (*MESSAGES, *OUTSIDE) for name in _names_of(message)}
+_BY_NAME = {
+    _plain(name): message for message in (*MESSAGES, *OUTSIDE) for name in _names_of(message)
+}
 _PARTS = {message.name: message for message in MESSAGES if message.layer == "part"}
 
 

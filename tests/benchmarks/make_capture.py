@@ -97,7 +97,9 @@ def cut(data: bytes, at: int) -> Iterator[tuple[int, int]]:
 def recording(name: str, proto: int) -> Recording:
     """Read a shipped capture."""
     flows = streams(packets(CAPTURES / name))
-    client, server = sorted(flows.values(), key=lambda data: data[0] != 0)  # a start-up packet first
+    client, server = sorted(
+        flows.values(), key=lambda data: data[0] != 0
+    )  # a start-up packet first
     parts = list(cut(server, 0))
     begin = next(i for i, (a, _) in enumerate(parts) if server[a : a + 1] == b"W") + 1
     copied = [(a, b) for a, b in parts[begin:] if server[a : a + 1] == b"d"]
@@ -276,7 +278,9 @@ def write(path: Path, given: Iterator[Packet]) -> None:
             ip = ip_head(0x45, 0, 20 + size, i & 0xFFFF, 0x4000, 64, 6, 0, p.src, p.dst)
             seconds, micros = divmod(1_700_000_000_000_000 + i * 20, 1_000_000)
             size += 34
-            out.write(record(seconds, micros, size, size) + ethernet + ip + tcp + options + p.payload)
+            out.write(
+                record(seconds, micros, size, size) + ethernet + ip + tcp + options + p.payload
+            )
 
 
 def make(path: Path, wanted: int, seed: int = 1) -> None:
@@ -289,7 +293,9 @@ def make(path: Path, wanted: int, seed: int = 1) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Make a large capture from the shipped recordings.")
+    parser = argparse.ArgumentParser(
+        description="Make a large capture from the shipped recordings."
+    )
     parser.add_argument("out", type=Path)
     parser.add_argument("--messages", type=int, default=1_250_000)
     parser.add_argument("--seed", type=int, default=1)

@@ -127,7 +127,9 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=1_250_000)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--capture", type=Path, help="measure this one instead of a new one")
-    parser.add_argument("--only", default="", help="what to measure, of index,list,export,four (all)")
+    parser.add_argument(
+        "--only", default="", help="what to measure, of index,list,export,four (all)"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         capture = given.capture or Path(place) / "large.pcap"
@@ -145,7 +147,9 @@ def main() -> None:
 def report(capture: str, messages: int, runs: int, only: set[str], place: Path) -> None:
     """Measure and print."""
     size = Path(capture).stat().st_size
-    told = subprocess.run(ours("stats", capture, "--json"), cwd=ROOT, capture_output=True, check=True)
+    told = subprocess.run(
+        ours("stats", capture, "--json"), cwd=ROOT, capture_output=True, check=True
+    )
     count = json.loads(told.stdout)["messages"]
     print(
         f"capture: {size / 1e6:.0f} MB, {count} messages; {os.cpu_count()} processors, load "
@@ -187,7 +191,10 @@ def report(capture: str, messages: int, runs: int, only: set[str], place: Path) 
 def show(name: str, command: list[str], runs: int, out: str) -> Measured:
     """Measure one command and print its line."""
     m = median(command, runs, out)
-    print(f"{name:14} {m.wall:7.2f} s  {m.processor:7.2f} s processor  {m.peak / 1e6:6.0f} MB", flush=True)
+    print(
+        f"{name:14} {m.wall:7.2f} s  {m.processor:7.2f} s processor  {m.peak / 1e6:6.0f} MB",
+        flush=True,
+    )
     return m
 
 
@@ -211,7 +218,9 @@ def four(messages: int, runs: int, place: Path, out: str) -> None:
                 make(capture, messages * factor // 2)
             took.append(median(ours(*verb, str(capture)), runs, out))
         ratio = took[1].processor / took[0].processor
-        print(f"{verb[0]}: 4 times the messages, {ratio:.2f} times the processor time (at most 4.4)")
+        print(
+            f"{verb[0]}: 4 times the messages, {ratio:.2f} times the processor time (at most 4.4)"
+        )
 
 
 if __name__ == "__main__":
