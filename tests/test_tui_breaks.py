@@ -40,8 +40,7 @@ def test_signals_leave_in_order(number: signal.Signals, tmp_path: Path) -> None:
         assert tty.until(b"StartupMessage")
         assert termios.tcgetattr(tty.master) != before
         tty.process.send_signal(number)
-        while tty.process.poll() is None and tty.read():
-            pass
+        tty.ended()
         tty.until(b"\x1b[?1049l")
         assert b"\x1b[?1049l" in tty.output
         assert termios.tcgetattr(tty.master) == before
@@ -64,8 +63,7 @@ def test_a_program_that_was_stopped_goes_on_and_leaves_the_terminal_as_it_was() 
         assert tty.until(b"StartupMessage")  # drawn anew
         tty.send(b"q")
         assert tty.until(b"\x1b[?1049l")
-        while tty.process.poll() is None and tty.read():
-            pass
+        tty.ended()
         assert termios.tcgetattr(tty.master) == before
         assert tty.leave() == 0
     finally:

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -23,6 +24,11 @@ PATIENCE = 30.0
 """Seconds after which a program that shows nothing counts as hung; a busy machine needs some."""
 
 
+def _as_in_a_terminal() -> None:
+    """Under nohup the tests' own process ignores SIGHUP, and programs that it starts would, too."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Terminal:
     """A program of `code` in a pseudo terminal of 100 by 30 cells."""
 
@@ -37,6 +43,7 @@ class Terminal:
             stderr=slave,
             close_fds=True,
             start_new_session=True,
+            preexec_fn=_as_in_a_terminal,  # noqa: PLW1509 -- no threads run yet
             env={
                 **os.environ,
                 "PYTHONPATH": paths,
@@ -67,6 +74,13 @@ class Terminal:
             return False
         self.output += chunk
         return bool(chunk)
+
+    def ended(self) -> bool:
+        """Read until the program has ended; False when it took too long."""
+        end = time.monotonic() + PATIENCE
+        while self.process.poll() is None and time.monotonic() < end and self.read():
+            pass
+        return self.process.poll() is not None
 
     def send(self, keys: bytes) -> None:
         os.write(self.master, keys)
