@@ -10,6 +10,7 @@ import os
 import signal
 import termios
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,15 @@ def test_a_program_that_was_stopped_goes_on_and_leaves_the_terminal_as_it_was() 
         tty.stop()
 
 
+@pytest.fixture
+def _hangup_as_in_a_terminal() -> Iterator[None]:
+    """Under nohup SIGHUP is ignored, and the program leaves it so."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("_hangup_as_in_a_terminal")
 def test_before_and_after_the_interface_a_signal_ends_the_program() -> None:
     told: list[int] = []
     before = signal.getsignal(signal.SIGTERM)
