@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from . import recognise
+from .catalogue.startup import GSS_ANSWER, REFUSAL, TLS_ANSWER
 from .findings import finding
 from .rows import ASSUMED, DECRYPTED
 from .sides import (
@@ -71,7 +72,9 @@ class Beginning(Units):
             if recognise.is_tls_record(starts[client]):
                 hello = self._direct_tls(starts[client], final)
                 server = b"" if self.from_start else starts[1 - client]
-                if server[:1] == b"S" and (hello or recognise.is_tls_record(server[1:])):
+                if server[:1] == TLS_ANSWER.encode() and (
+                    hello or recognise.is_tls_record(server[1:])
+                ):
                     self.session.asked_encryption = (
                         "SSLRequest"  # not in the capture, its answer is
                     )
@@ -156,10 +159,10 @@ class Beginning(Units):
         if self.from_start or server.consumed or server.mode != MESSAGES or not server.left():
             return
         earlier = server.place(server.offset() + 1)[0] < arrival
-        if earlier and server.buffer[server.at] == ord("N"):
+        if earlier and server.buffer[server.at] == ord(REFUSAL):
             asked = "GSSENCRequest" if name == "SSLRequest" else "SSLRequest"
             self.session.asked_encryption = asked
-            self.session.encryption_answer("N")
+            self.session.encryption_answer(REFUSAL)
             framed = self._outside(server, 1, "")
             framed.flags |= ASSUMED
             yield framed
@@ -175,9 +178,9 @@ class Beginning(Units):
         self.session.encryption_answer(byte)
         yield self._outside(side, 1, "")
         side.mode = WAITS
-        if byte == "S":
+        if byte == TLS_ANSWER:
             self._begin_tls(client.physical)
-        elif byte == "G":
+        elif byte == GSS_ANSWER:
             client.mode = side.mode = GSS
 
     def _unanswered(self, side: Side) -> None:
@@ -185,7 +188,7 @@ class Beginning(Units):
         if side.physical != self.client:
             side.mode = MESSAGES
         elif recognise.is_tls_record(side.buffer[side.at : side.at + 8]):
-            self.session.encryption_answer("S")
+            self.session.encryption_answer(TLS_ANSWER)
             self._begin_tls(side.physical)
         else:
             side.mode = STARTUP

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import unpack_from
-from typing import TYPE_CHECKING
 
 from . import recognise
 from .beginning import Beginning
@@ -24,20 +23,15 @@ from .sides import (
     Side,
 )
 
-if TYPE_CHECKING:  # cryptography is imported where a connection is encrypted
-    pass
-
 
 class Damage(Beginning):
     """Gaps, boundaries that are looked for, and streams that end in a message."""
 
-    def _nonsense(self, side: Side, length: int) -> Iterator[Framed]:
+    def _nonsense(self, side: Side, length: int) -> None:
         """The header at the cursor cannot be a message's: say so, look for the next boundary."""
         side.notes.append(finding("bad-frame-length", 1, value=length))
         side.mode = LOST
         side.skipped = 0
-        return
-        yield
 
     def _seek(self, side: Side) -> None:
         """Look for a boundary that proves itself in what is there."""

@@ -1,6 +1,6 @@
 """A message as plain values: what the session needs to know of it, without the tree.
 
-``facts`` gives a dict of field name -> raw value; repeats are lists of such dicts (or of values where
+``of_node`` gives a dict of field name -> raw value; repeats are lists of such dicts (or of values where
 the element is one field), a carried message or a part is a dict, and the key "" holds the Message.
 """
 
@@ -8,21 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .annotate import annotate
 from .node import ABSENT, Node
-from .spec import Dialect, Message, Repeat
+from .spec import Message, Repeat
 
 Facts = dict[str, Any]
-
-
-def facts(
-    data: bytes, layer: str, dialect: Dialect, start: int = 0, end: int | None = None
-) -> Facts:
-    """The values of the one message of `layer` in ``data[start:end]``; never raises on content.
-
-    A field whose bytes are missing is missing from the dict, or None where only a part is there.
-    """
-    return of_node(annotate(data, layer, dialect, start, end))
 
 
 def of_node(node: Node) -> Facts:

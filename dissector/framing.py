@@ -177,7 +177,7 @@ class Framer(Damage):
         elif side.mode == MESSAGES:
             (length,) = unpack_from(">I", side.buffer, side.at + 1)
             if not self._sound(side, length):
-                yield from self._nonsense(side, length)
+                self._nonsense(side, length)
             elif length >= HUGE:
                 side.thin()
                 yield self._huge(side, 0)

@@ -17,6 +17,7 @@ from dataclasses import replace
 from . import catalogue
 from .annotate import annotate
 from .catalogue.sasl import MECHANISMS
+from .catalogue.startup import GSS_ANSWER, TLS_ANSWER
 from .command_check import check
 from .commands import Command, parse_command
 from .facts import Facts, of_node
@@ -103,7 +104,7 @@ class Session(Streaming):
 
     def encryption_answer(self, byte: str) -> None:
         """The server's one byte to SSLRequest or GSSENCRequest."""
-        what = {"S": "TLS", "G": "GSSAPI"}.get(byte)
+        what = {TLS_ANSWER: "TLS", GSS_ANSWER: "GSSAPI"}.get(byte)
         refused = f"{self.asked_encryption} refused"
         self.facts["encryption"] = what or refused
 

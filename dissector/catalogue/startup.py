@@ -30,11 +30,13 @@ STARTUP_PARAMETERS: Mapping[int | str, str] = MappingProxyType(
 """Start-up parameters that are no settings -> meaning. All others are names of server settings, or
 protocol options when they begin with ``_pq_.``."""
 
+TLS_ANSWER, GSS_ANSWER, REFUSAL = "S", "G", "N"
+
 ANSWERS: Mapping[str, str] = MappingProxyType(
     {
-        "S": "the server is willing to begin TLS (the answer to SSLRequest)",
-        "G": "the server is willing to begin GSSAPI encryption (the answer to GSSENCRequest)",
-        "N": "the server does not encrypt; the client may go on in the clear",
+        TLS_ANSWER: "the server is willing to begin TLS (the answer to SSLRequest)",
+        GSS_ANSWER: "the server is willing to begin GSSAPI encryption (the answer to GSSENCRequest)",
+        REFUSAL: "the server does not encrypt; the client may go on in the clear",
     }
 )
 """The one-byte answers to SSLRequest and GSSENCRequest, which are no messages of their own."""
