@@ -7,10 +7,14 @@ length. What comes out is a list of bytes that only has to be joined.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from . import display
-from .compiled import summary_of
+from .compiled import PADDING, summary_of
 from .quick import (
     HIGH,
     LOW,
@@ -23,8 +27,16 @@ from .quick import (
     Variant,
     is_safe,
 )  # fmt: skip
+from .records import _clean, dumps, record
+from .rows import ASSUMED, DIRECTIONS, NO_LSN
 from .summary import WIDTH
 from .view import MessageView
+
+if TYPE_CHECKING:
+    from .runs import Runs, Stream
+
+KINDS = 256
+"""Kinds of messages whose heads are kept for one connection and direction."""
 
 Opened = Callable[[], MessageView]
 Json = Callable[[tuple[Any, ...]], str]
@@ -169,3 +181,103 @@ def _literal(text: str) -> str:
     """`text` as a part of an f-string in triple quotes."""
     text = text.replace("\\", "\\\\").replace("'", "\\'").replace("{", "{{").replace("}", "}}")
     return text.replace("\n", "\\n").replace("\r", "\\r")
+
+
+_ObjectHead = tuple[Fields | None, str, str]
+"""What writes the fields of one kind, and the texts around the length, the LSN and the xid."""
+
+
+def _fields(kind: Kind) -> Fields:
+    if kind.fields is None:
+        kind.fields = Fields(kind)
+    return kind.fields
+
+
+class Objects:
+    """Writes the messages of a capture by number as JSON objects with fields."""
+
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
+        self._heads: dict[int, dict[int, _ObjectHead]] = {}
+
+    def block(self, numbers: list[int]) -> bytes:
+        """A block of objects, one a line."""
+        c = self.runs.columns(numbers)
+        out: list[list[bytes]] = [[]] * len(numbers)
+        for side in self.runs.sides(c):
+            self._objects_in(*side, c, out)
+        for i, parts in enumerate(out):
+            if not parts:
+                out[i] = [self._slow_object(numbers[i]).encode(), b"\n"]
+        return b"".join(chain.from_iterable(out))
+
+    def _objects_in(
+        self, side: int, stream: Stream, mine: Any, first: Any, last: Any, c: dict[str, Any],
+        out: list[list[bytes]],
+    ) -> None:  # fmt: skip
+        """Objects of the messages at `mine`, which all lie in `stream`."""
+        data = stream.data + bytes(PADDING)
+        text = data.decode("latin-1")
+        begin = c["offset"][mine].astype(np.int64) - stream.base
+        heads = self._heads.setdefault(side, {})
+        known = heads.get
+        found = self.runs.capture.index.found
+        for i, number, key, start, length, time, lsn, xid, frame, flags, a, b in zip(
+            mine.tolist(), c["number"][mine].tolist(), c["key"][mine].tolist(), begin.tolist(),
+            c["length"][mine].tolist(), self.runs.times(c["time"][mine], stream.records[last]),
+            c["lsn"][mine].tolist(), c["xid"][mine].tolist(), c["frame"][mine].tolist(),
+            c["flags"][mine].tolist(), first.tolist(), last.tolist(), strict=True,
+        ):  # fmt: skip
+            if number in found:
+                continue
+            head = known(key) or self._head(heads, key, number)
+            fields, place, relation = head
+            if fields is None:
+                continue
+            try:
+                summary, json, rest = fields.texts(
+                    data, text, start, start + length, partial(self.runs.capture.message, number)
+                )
+            except UnusualError:
+                continue
+            shown = "null" if lsn == NO_LSN else f'"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"'
+            frames = (
+                stream.frames[a]
+                if a == b
+                else ",".join(map(str, sorted(set(stream.frames[a : b + 1]))))
+            )
+            if not summary.isascii() or '"' in summary or "\\" in summary:
+                summary = dumps(summary)
+            else:
+                summary = f'"{summary}"'
+            assumed = "true" if flags & ASSUMED else "false"
+            rest.append(b"]}\n")
+            rest.insert(0, (
+                f'{{"number":{number},"frame":{frame},"frames":[{frames}],"time":"{time}",{place}'
+                f'"length":{length},"lsn":{shown},"xid":{xid or "null"},{relation}"summary":{summary},'
+                f'"findings":[],"assumed":{assumed},"fields":[{json}'
+            ).encode())  # fmt: skip
+            out[i] = rest
+
+    def _head(self, heads: dict[int, _ObjectHead], key: int, number: int) -> _ObjectHead:
+        row = self.runs.capture.row(number)
+        kind = self.runs.kind(number)
+        info = self.runs.capture.connection(row.stream)
+        ends = (info.frontend, info.backend)
+        direction = row.direction
+        path = self.runs.capture.path(row)
+        place = dumps(
+            {"stream": row.stream, "direction": DIRECTIONS[direction], "source": ends[direction],
+             "destination": ends[1 - direction], "message": path[0] if path else None,
+             "path": list(path)}
+        )  # fmt: skip
+        relation = dumps({"relation": _clean(self.runs.capture.relation(row))})
+        if len(heads) >= KINDS:
+            heads.clear()
+        head = heads[key] = (
+            _fields(kind) if kind is not None else None, f"{place[1:-1]},", f"{relation[1:-1]},"
+        )  # fmt: skip
+        return head
+
+    def _slow_object(self, number: int) -> str:
+        return dumps(record(self.runs.capture, self.runs.capture.message(number), fields=True))

@@ -7,24 +7,21 @@ message by message; where `dissector.quick` knows the kind, without opening the 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import IO, Any
 
 import numpy as np
 
-from .compiled import PADDING, Summary, summary_of
-from .objects import Fields
+from .lines import Lines
+from .objects import Objects
 from .parallel import processors, write_in_order
 from .quick import Kind, UnusualError
-from .records import _clean, dumps, record
-from .rows import ASSUMED, BACKEND, COLUMNS, DECRYPTED, DIRECTIONS, INCOMPLETE, NO_LSN
+from .rows import BACKEND, COLUMNS, DECRYPTED, INCOMPLETE
 from .schemas import Schema
-from .text import visible
 from .times import SECOND, iso_time
-from .view import Capture, MessageView
+from .view import Capture
 
 BLOCK = 2048
 """Messages whose bytes are read at once."""
@@ -46,7 +43,7 @@ QUICK = ("XLogData", "WALData", "Primary keepalive message", "Standby status upd
 """Messages of the replication layer that are written without opening them."""
 
 
-class _Stream:
+class Stream:
     """Bytes of one direction for a block: data, their stream offset, and the pieces they came in."""
 
     __slots__ = ("base", "data", "frames", "offsets", "records")
@@ -63,52 +60,6 @@ class _Stream:
         self.records = np.array([p[4] for p in pieces] or [0], np.int64)
 
 
-class _Head:
-    """What is the same in the lines of one kind, and how the summary is made.
-
-    three: the function, the text between time and LSN, and that between xid and summary.
-    """
-
-    __slots__ = ("kind", "learned", "three")
-
-    def __init__(self, kind: Kind | None, where: str, relation: str) -> None:
-        self.kind = kind
-        self.learned = kind.learned if kind is not None else 0
-        self.three = (_made(kind), where, relation)
-
-    def summary(self, data: bytes, start: int, end: int, opened: Callable[[], MessageView]) -> str:
-        """What the function did not cover. Raises UnusualError."""
-        assert self.kind is not None
-        summary = self.kind.summary(data, start, end, opened)
-        if self.kind.learned != self.learned:
-            self.learned = self.kind.learned
-            self.three = (_made(self.kind), *self.three[1:])
-        return summary
-
-
-def _made(kind: Kind | None) -> Summary:
-    """The function of a kind, made once for what is known of it."""
-    if kind is None:
-        return _nothing
-    if kind.made is None or kind.made[0] != kind.learned:
-        kind.made = (kind.learned, summary_of(kind) or _nothing)
-    return kind.made[1]
-
-
-def _fields(kind: Kind) -> Fields:
-    if kind.fields is None:
-        kind.fields = Fields(kind)
-    return kind.fields
-
-
-def _nothing(data: bytes, text: str, start: int, end: int) -> str | None:
-    return None
-
-
-_ObjectHead = tuple[Fields | None, str, str]
-"""What writes the fields of one kind, and the texts around the length, the LSN and the xid."""
-
-
 class Runs:
     """Writes messages of `capture` by number."""
 
@@ -117,8 +68,8 @@ class Runs:
         self.secrets = capture.options.show_secrets
         self._kinds: dict[tuple[int, int, int, Schema], Kind] = {}
         self._digits: dict[int, int] = {}
-        self._object_heads: dict[int, dict[int, _ObjectHead]] = {}
-        self._line_heads: dict[int, dict[int, _Head]] = {}
+        self._lines = Lines(self)
+        self._objects = Objects(self)
         self._second = (-1 << 70, "")
         self._time: tuple[int, int, str] = (-1, -1, "")
 
@@ -127,12 +78,12 @@ class Runs:
     def lines(self, numbers: Iterable[int]) -> Iterator[list[str]]:
         """The list's cells, tab-separated, in blocks."""
         for block in _blocks(numbers):
-            yield self._listed(block).decode().split("\n")[:-1]
+            yield self._lines.block(block).decode().split("\n")[:-1]
 
     def objects(self, numbers: Iterable[int]) -> Iterator[list[str]]:
         """JSON objects with fields, in blocks."""
         for block in _blocks(numbers, FIELDS_BLOCK):
-            yield self._objects_of(block).decode().split("\n")[:-1]
+            yield self._objects.block(block).decode().split("\n")[:-1]
 
     def written(self, numbers: Iterable[int], fields: bool) -> Iterator[bytes]:
         """Lines, or JSON objects with `fields`, as text to write."""
@@ -159,11 +110,12 @@ class Runs:
         write_in_order(out, blocks, lambda block: self._text(block.tolist(), fields), count)
 
     def _text(self, numbers: list[int], fields: bool) -> bytes:
-        return self._objects_of(numbers) if fields else self._listed(numbers)
+        return self._objects.block(numbers) if fields else self._lines.block(numbers)
 
     # -- one block
 
-    def _columns(self, numbers: list[int]) -> dict[str, Any]:
+    def columns(self, numbers: list[int]) -> dict[str, Any]:
+        """The rows' columns for `numbers`, and two more: number, and a key of path, dialect and schema."""
         at = np.array(numbers, np.int64) - 1
         c = {name: self.capture.index.rows.column(name)[at] for name, _ in COLUMNS}
         c["number"] = at + 1
@@ -172,7 +124,7 @@ class Runs:
         )
         return c
 
-    def _sides(self, c: dict[str, Any]) -> Iterator[tuple[int, _Stream, Any, Any, Any]]:
+    def sides(self, c: dict[str, Any]) -> Iterator[tuple[int, Stream, Any, Any, Any]]:
         """The messages of a block that may be written without opening them, by connection and direction:
         stream * 2 + direction, the bytes, places in the block, first and last piece of each."""
         offset = c["offset"].astype(np.int64)
@@ -186,7 +138,7 @@ class Runs:
             low, high = int(offset[mine].min()), int(end[mine].max())
             if high - low > WIDE:
                 continue
-            stream = _Stream(self.capture, side >> 1, side & 1, low, high)
+            stream = Stream(self.capture, side >> 1, side & 1, low, high)
             mine = mine[end[mine] - low <= len(stream.data)]  # up to a gap
             if not len(mine):
                 continue
@@ -194,10 +146,7 @@ class Runs:
             last = np.searchsorted(stream.offsets, end[mine] - 1, side="right") - 1
             yield side, stream, mine, first, last
 
-    def _opened(self, number: int) -> MessageView:
-        return self.capture.message(number)
-
-    def _kind(self, number: int) -> Kind | None:
+    def kind(self, number: int) -> Kind | None:
         """How messages like this one are written; None: by opening each.
 
         A description that comes again, with a new number, is the same to the writers.
@@ -250,60 +199,7 @@ class Runs:
         self._time = (time, record, text)
         return text
 
-    # -- lines
-
-    def _listed(self, numbers: list[int]) -> bytes:
-        """A block of lines."""
-        made = self._lines_of(numbers, careful=False)
-        seen = np.frombuffer(made, np.uint8)
-        # whatever a line holds is printable, but for what stands between its cells and at its end
-        if np.count_nonzero(seen < 32) != 8 * len(numbers) or np.any(seen == 127):
-            made = self._lines_of(numbers, careful=True)
-        return made
-
-    def _lines_of(self, numbers: list[int], careful: bool) -> bytes:
-        """careful: each summary is looked at for control characters."""
-        c = self._columns(numbers)
-        out = [""] * len(numbers)
-        for side in self._sides(c):
-            self._lines_in(*side, c, out, careful)
-        for i, line in enumerate(out):
-            if not line:
-                out[i] = self._slow_line(numbers[i]) + "\n"
-        return "".join(out).encode()
-
-    def _lines_in(
-        self, side: int, stream: _Stream, mine: Any, first: Any, last: Any, c: dict[str, Any],
-        out: list[str], careful: bool,
-    ) -> None:  # fmt: skip
-        """Lines of the messages at `mine`, which all lie in `stream`."""
-        data = stream.data + bytes(PADDING)
-        text = data.decode("latin-1")
-        begin = c["offset"][mine].astype(np.int64) - stream.base
-        heads = self._line_heads.setdefault(side, {})
-        known = heads.get
-        found = self.capture.index.found
-        for i, number, key, start, stop, time, lsn, xid in zip(
-            mine.tolist(), c["number"][mine].tolist(), c["key"][mine].tolist(), begin.tolist(),
-            (begin + c["length"][mine]).tolist(), self._times(c["time"][mine], stream.records[last]),
-            c["lsn"][mine].tolist(), c["xid"][mine].tolist(), strict=True,
-        ):  # fmt: skip
-            head = known(key) or self._line_head(heads, key, number)
-            make, where, relation = head.three
-            summary = make(data, text, start, stop)
-            if summary is None or (careful and not summary.isprintable()):
-                if head.kind is None or number in found:
-                    continue
-                try:
-                    summary = head.summary(data, start, stop, partial(self._opened, number))
-                except UnusualError:
-                    continue
-            elif number in found:
-                continue
-            shown = "" if lsn == NO_LSN else f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
-            out[i] = f"{number}\t{time}{where}{shown}\t{xid or ''}{relation}{summary}\n"
-
-    def _times(self, time: Any, record: Any) -> list[str]:
+    def times(self, time: Any, record: Any) -> list[str]:
         """The frames' times as text."""
         new = np.ones(len(time), bool)
         new[1:] = (time[1:] != time[:-1]) | (record[1:] != record[:-1])
@@ -311,108 +207,6 @@ class Runs:
         texts = list(map(self._time_text, time[at].tolist(), record[at].tolist()))
         which = np.cumsum(new) - 1
         return np.array(texts, object)[which].tolist()
-
-    def _line_head(self, heads: dict[int, _Head], key: int, number: int) -> _Head:
-        row = self.capture.row(number)
-        relation = self.capture.relation(row)
-        names = ", ".join(relation) if isinstance(relation, list) else relation or ""
-        path = ".".join(self.capture.path(row))
-        if len(heads) >= KINDS:
-            heads.clear()
-        head = heads[key] = _Head(
-            self._kind(number), f"\t{row.stream}{DIRECTIONS[row.direction]}\t{path}\t",
-            f"\t{visible(names)}\t",
-        )  # fmt: skip
-        return head
-
-    def _slow_line(self, number: int) -> str:
-        from .report import list_cells
-
-        return "\t".join(list_cells(self.capture, self.capture.message(number)))
-
-    # -- objects
-
-    def _objects_of(self, numbers: list[int]) -> bytes:
-        """A block of objects, one a line."""
-        c = self._columns(numbers)
-        out: list[list[bytes]] = [[]] * len(numbers)
-        for side in self._sides(c):
-            self._objects_in(*side, c, out)
-        for i, parts in enumerate(out):
-            if not parts:
-                out[i] = [self._slow_object(numbers[i]).encode(), b"\n"]
-        return b"".join(chain.from_iterable(out))
-
-    def _objects_in(
-        self, side: int, stream: _Stream, mine: Any, first: Any, last: Any, c: dict[str, Any],
-        out: list[list[bytes]],
-    ) -> None:  # fmt: skip
-        """Objects of the messages at `mine`, which all lie in `stream`."""
-        data = stream.data + bytes(PADDING)
-        text = data.decode("latin-1")
-        begin = c["offset"][mine].astype(np.int64) - stream.base
-        heads = self._object_heads.setdefault(side, {})
-        known = heads.get
-        found = self.capture.index.found
-        for i, number, key, start, length, time, lsn, xid, frame, flags, a, b in zip(
-            mine.tolist(), c["number"][mine].tolist(), c["key"][mine].tolist(), begin.tolist(),
-            c["length"][mine].tolist(), self._times(c["time"][mine], stream.records[last]),
-            c["lsn"][mine].tolist(), c["xid"][mine].tolist(), c["frame"][mine].tolist(),
-            c["flags"][mine].tolist(), first.tolist(), last.tolist(), strict=True,
-        ):  # fmt: skip
-            if number in found:
-                continue
-            head = known(key) or self._object_head(heads, key, number)
-            fields, place, relation = head
-            if fields is None:
-                continue
-            try:
-                summary, json, rest = fields.texts(
-                    data, text, start, start + length, partial(self._opened, number)
-                )
-            except UnusualError:
-                continue
-            shown = "null" if lsn == NO_LSN else f'"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"'
-            frames = (
-                stream.frames[a]
-                if a == b
-                else ",".join(map(str, sorted(set(stream.frames[a : b + 1]))))
-            )
-            if not summary.isascii() or '"' in summary or "\\" in summary:
-                summary = dumps(summary)
-            else:
-                summary = f'"{summary}"'
-            assumed = "true" if flags & ASSUMED else "false"
-            rest.append(b"]}\n")
-            rest.insert(0, (
-                f'{{"number":{number},"frame":{frame},"frames":[{frames}],"time":"{time}",{place}'
-                f'"length":{length},"lsn":{shown},"xid":{xid or "null"},{relation}"summary":{summary},'
-                f'"findings":[],"assumed":{assumed},"fields":[{json}'
-            ).encode())  # fmt: skip
-            out[i] = rest
-
-    def _object_head(self, heads: dict[int, _ObjectHead], key: int, number: int) -> _ObjectHead:
-        row = self.capture.row(number)
-        kind = self._kind(number)
-        info = self.capture.connection(row.stream)
-        ends = (info.frontend, info.backend)
-        direction = row.direction
-        path = self.capture.path(row)
-        place = dumps(
-            {"stream": row.stream, "direction": DIRECTIONS[direction], "source": ends[direction],
-             "destination": ends[1 - direction], "message": path[0] if path else None,
-             "path": list(path)}
-        )  # fmt: skip
-        relation = dumps({"relation": _clean(self.capture.relation(row))})
-        if len(heads) >= KINDS:
-            heads.clear()
-        head = heads[key] = (
-            _fields(kind) if kind is not None else None, f"{place[1:-1]},", f"{relation[1:-1]},"
-        )  # fmt: skip
-        return head
-
-    def _slow_object(self, number: int) -> str:
-        return dumps(record(self.capture, self.capture.message(number), fields=True))
 
 
 def _blocks(numbers: Iterable[int], size: int = 0) -> Iterator[list[int]]:
