@@ -27,7 +27,17 @@ from .recognise import HEADER, LARGEST
 from .rows import NO_LSN
 from .schema_findings import schema_findings
 from .schemas import Schema, Tables
-from .shapes import MOST_COLUMNS, ROOM, Run, Shape, check_head, check_tail, shape_of, walk_tuples
+from .shapes import (
+    MOST_COLUMNS,
+    ROOM,
+    Run,
+    Shape,
+    among,
+    check_head,
+    check_tail,
+    shape_of,
+    walk_tuples,
+)
 from .spec import Dialect, Message
 
 Array = NDArray[Any]
@@ -37,6 +47,9 @@ FIRST_WINDOW, LAST_WINDOW = 1 << 12, 1 << 18
 
 SHORT = 16
 """Runs of fewer messages are not worth the arrays."""
+
+FEW_KEYS = 10
+"""Groups that are picked one by one: more are sorted."""
 
 REMEMBERED = 4096
 """Descriptions of tables that are kept by their bytes: they come again and again."""
@@ -127,6 +140,11 @@ class Answers:
 
 def grouped(keys: Array) -> Iterator[tuple[int, Array]]:
     """(key, ascending places) for each value of `keys`, an array of uint8 or uint16."""
+    present = np.flatnonzero(np.bincount(keys)).tolist()
+    if len(present) <= FEW_KEYS:
+        for key in present:
+            yield key, np.arange(len(keys)) if len(present) == 1 else np.flatnonzero(keys == key)
+        return
     order = np.argsort(keys, kind="stable")
     ranked = keys[order]
     bounds = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1], [True])))
@@ -142,6 +160,11 @@ def _tags() -> dict[str, int]:
 @cache
 def _places(layer: str, message: Message, dialect: Dialect) -> dict[str, tuple[int, int, bool]]:
     return probes(layer, message.name, dialect)
+
+
+def _reach(shape: Shape, known: dict[str, tuple[int, int, bool]]) -> int:
+    """Bytes of a message that hold its head and its probes."""
+    return max(shape.size, 1, *(offset + width for offset, width, _ in known.values()))
 
 
 @dataclass(slots=True)
@@ -210,18 +233,21 @@ class CopyBoth:
                 read[chosen] = True
                 continue
             shape = shape_of(message, dialect)
+            known = _places("replication", message, dialect)
             at = run.starts[chosen] + HEADER
-            good = check_head(run, shape, at, run.ends[chosen]) & ~read[chosen]
+            heads = run.heads(at, _reach(shape, known))
+            good = check_head(heads, shape, at, run.ends[chosen]) & ~read[chosen]
             name = message.name_in(dialect.release)
             answers.path[chosen] = self.tables.paths.number(("CopyData", name))
-            known = _places("replication", message, dialect)
             place = known.get("start_lsn") or (known.get("end_lsn") if layer == "backend" else None)
+            lsns = heads.field(place[0], place[1]) if place is not None else None
             kept = chosen
             if not good.all():
                 read[chosen[~good]] = True
                 kept, at = chosen[good], at[good]
-            if place is not None:
-                answers.lsn[kept] = run.gather(at + place[0], place[1])
+                lsns = lsns[good] if lsns is not None else None
+            if lsns is not None:
+                answers.lsn[kept] = lsns
             if shape.carries:
                 whole = run.ends[kept] > at + shape.size
                 carries[kept[whole]] = True
@@ -304,26 +330,25 @@ class CopyBoth:
         work.answers.path[chosen] = self.tables.paths.number((*prefix, name))
         end = run.ends[chosen]
         known = _places("pgoutput", message, dialect)
+        shape = shape_of(message, dialect)
+        heads = run.heads(at, _reach(shape, known))
         for field, target in (("xid", work.own), ("relation_oid", work.oids)):
             if field in known:
                 offset, width, _ = known[field]
-                fits = at + offset + width <= end
-                if fits.all():
-                    where, values = chosen, run.gather(at + offset, width)
-                else:
-                    where, values = chosen[fits], run.gather(at[fits] + offset, width)
+                where, values = chosen, heads.field(offset, width)
+                fits = at + (offset + width) <= end
+                if not fits.all():
+                    where, values = chosen[fits], values[fits]
                 target[where] = values
                 if field == "relation_oid" and message.name != "Relation":
                     work.has_oid[where] = True
         if message.name == "Message" and "flags" in known:
             offset = known["flags"][0]
             fits = at + offset < end
-            work.silent[chosen] = True
-            work.silent[chosen[fits]] = (run.u1[at[fits] + offset] & 1) == 0
+            work.silent[chosen] = ~fits | ((heads.field(offset, 1) & 1) == 0)
         if message.name in TEACHING:
             return  # read one by one, or known by their bytes: see `_follow`
-        shape = shape_of(message, dialect)
-        good = check_head(run, shape, at, end)
+        good = check_head(heads, shape, at, end)
         good &= ~work.read[chosen]
         if shape.tail:
             check_tail(run, shape, at, end, good)
@@ -353,7 +378,7 @@ class CopyBoth:
             if shape.old:
                 letter = run.u1[at[part]]
                 there = at[part] < end[part]
-                olds = np.isin(letter, shape.old) & there
+                olds = among(letter, shape.old) & there
                 wants_old[part] = olds
                 good[part] &= (olds | (not shape.old_required)) & there
         self._walk(work, 0, np.flatnonzero(wants_old & good), chosen, at, end, good, 1)

@@ -6,6 +6,7 @@ one is read by itself. Nothing here knows a message: all places come from the ca
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -24,6 +25,9 @@ MOST_COLUMNS = 4096
 
 FEW = 24
 """Tuples that still have columns, below which they are walked one by one."""
+
+WIDE, SPARSE = 32, 8
+"""Tuples of at least so many columns, of which at most so many can have a value, are walked one by one."""
 
 ROOM = 8
 """Bytes that must follow a message in the buffer for it to be checked with others."""
@@ -56,9 +60,41 @@ class Run:
             self._views[width] = known
         return known
 
-    def gather(self, at: Array, width: int) -> Array:
-        """The unsigned numbers of `width` bytes at offsets `at`; all must lie inside the data."""
-        return self.view(width)[at]
+    def heads(self, at: Array, size: int) -> Heads:
+        """The `size` bytes from each of the offsets `at`, with zeros behind the end of the data."""
+        last = len(self.data) - size
+        if last < 0:
+            return Heads(_padded(self.data, at.tolist(), size), size)
+        rows = np.ndarray((last + 1,), f"V{size}", self.data, strides=(1,))
+        beyond = np.flatnonzero(at > last)
+        if not len(beyond):
+            return Heads(rows[at], size)
+        table = rows[np.minimum(at, last)]
+        table[beyond] = _padded(self.data, at[beyond].tolist(), size)
+        return Heads(table, size)
+
+
+def _padded(data: bytes, at: list[int], size: int) -> Array:
+    parts = b"".join([data[i : i + size].ljust(size, b"\0") for i in at])
+    return np.frombuffer(parts, f"V{size}")
+
+
+class Heads:
+    """The first bytes of many messages side by side: one copy, from which each field is a column."""
+
+    __slots__ = ("size", "table")
+
+    def __init__(self, table: Array, size: int) -> None:
+        self.table = table
+        self.size = size
+
+    def field(self, offset: int, width: int) -> Array:
+        """The unsigned numbers of `width` bytes at `offset` of each, in the machine's byte order."""
+        shape = (len(self.table),)
+        cells: Array = np.ndarray(
+            shape, f">u{width}", self.table, offset=offset, strides=(self.size,)
+        )
+        return cells if width == 1 else cells.astype(f"=u{width}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,25 +248,31 @@ def _tail(parts: list[Any], head: Shape) -> Shape:
     return replace(head, tail=tuple(tail))
 
 
-def check_head(run: Run, shape: Shape, at: Array, end: Array) -> Array:
-    """Which of the messages at `at` are ordinary as far as the fixed head goes (mask)."""
+def check_head(heads: Heads, shape: Shape, at: Array, end: Array) -> Array:
+    """Which of the messages at `at`, whose first bytes are `heads`, are ordinary as far as the fixed
+    head goes (mask)."""
     if not shape.plain:
         return np.zeros(len(at), bool)
     need = shape.size
     open_ended = shape.carries or shape.tail or shape.tuples
-    good = at + need <= end if open_ended else at + need == end
-    safe = at if good.all() else np.where(good, at, at[good][0] if good.any() else 0)
-    if not good.any():
-        return good
+    good: Array = at + need <= end if open_ended else at + need == end
     for offset, width, value in shape.exact:
-        good &= run.gather(safe + offset, width) == value
+        good &= heads.field(offset, width) == value
     for offset, width in shape.nonzero:
-        good &= run.gather(safe + offset, width) != 0
+        good &= heads.field(offset, width) != 0
     for offset, mask in shape.bits:
-        good &= (run.u1[safe + offset] & (~mask & 0xFF)) == 0
+        good &= (heads.field(offset, 1) & (~mask & 0xFF)) == 0
     for offset, allowed in shape.listed:
-        good &= np.isin(run.u1[safe + offset], allowed)
+        good &= among(heads.field(offset, 1), allowed)
     return good
+
+
+def among(values: Array, few: tuple[int, ...]) -> Array:
+    """Which values are one of a few (mask)."""
+    found: Array = values == few[0]
+    for one in few[1:]:
+        found |= values == one
+    return found
 
 
 def check_tail(run: Run, shape: Shape, at: Array, end: Array, good: Array) -> None:
@@ -271,6 +313,13 @@ def _plain_steps() -> list[int]:
     return list(_steps().tolist())
 
 
+@cache
+def _valueless() -> re.Pattern[bytes]:
+    """Columns without a value, one after the other."""
+    letters = bytes(np.flatnonzero(_steps() == 1).tolist())
+    return re.compile(b"[" + re.escape(letters) + b"]+")
+
+
 def walk_tuples(run: Run, at: Array, end: Array) -> tuple[Array, Array, Array]:
     """Step over a TupleData at each `at` that must end by `end`, and `end` ROOM before the data's end.
 
@@ -280,17 +329,37 @@ def walk_tuples(run: Run, at: Array, end: Array) -> tuple[Array, Array, Array]:
     count = run.view(2)[np.minimum(at, end)].astype(np.int64)
     good &= count <= MOST_COLUMNS
     count[~good] = 0
+    after = at + 2
+    # a value takes five bytes and more, so few bytes for many columns are nearly all NULL
+    sparse = (count >= WIDE) & (end - after < count + 4 * SPARSE)
+    alone = np.flatnonzero(sparse)
+    walked = count
+    if len(alone):
+        data = run.data
+        after[alone] = [
+            _walk_one(data, *each)
+            for each in zip(
+                after[alone].tolist(), end[alone].tolist(), count[alone].tolist(), strict=True
+            )
+        ]
+        walked = np.where(sparse, 0, count)
+    _walk_together(run, after, end, walked)
+    return after, count, good & (after <= end)
+
+
+def _walk_together(run: Run, at: Array, end: Array, count: Array) -> None:
+    """Move each of `at` over `count` columns, all tuples that have so many column by column."""
     order = np.argsort((MOST_COLUMNS - count).astype(np.uint16), kind="stable")
-    place, stop = at[order] + 2, end[order]
-    sorted_counts = count[order]
     least = np.bincount(count)
     more = len(at) - np.cumsum(least)  # item j: how many tuples have more than j columns
+    order = order[: int(more[0])] if len(more) else order[:0]
+    place, stop = at[order], end[order]
     steps, u1, u4 = _steps(), run.u1, run.view(4)
     column, top = 0, len(least) - 1
     while column < top and (n := int(more[column])) >= FEW:
         walked = place[:n]  # a tuple that has columns left at its end only moves on beyond it
         here = np.minimum(walked, stop[:n])
-        step = steps[u1[here]]
+        step = steps.take(u1.take(here))
         walked += step
         here += 1
         size = u4[here].astype(np.int64)
@@ -298,22 +367,27 @@ def walk_tuples(run: Run, at: Array, end: Array) -> tuple[Array, Array, Array]:
         walked += size
         column += 1
     if column < top:
+        counts = count[order]
         for i in range(int(more[column])):
-            left = int(sorted_counts[i]) - column
+            left = int(counts[i]) - column
             place[i] = _walk_one(run.data, int(place[i]), int(stop[i]), left)
-    after, fine = np.empty_like(place), np.empty(len(place), bool)
-    after[order], fine[order] = place, place <= stop
-    return after, count, good & fine
+    at[order] = place
 
 
 def _walk_one(data: bytes, at: int, stop: int, left: int) -> int:
     """The same for one tuple: its end, or something beyond `stop` where anything is unusual."""
-    steps = _plain_steps()
-    for _ in range(left):
+    steps, valueless = _plain_steps(), _valueless().match
+    while left:
         if at >= stop:
             return stop + 1
         step = steps[data[at]]
         if step == 5:
-            step += int.from_bytes(data[at + 1 : at + 5], "big")
-        at += step
+            at += 5 + int.from_bytes(data[at + 1 : at + 5], "big")
+            left -= 1
+            continue
+        found = valueless(data, at, min(at + left, stop))
+        if found is None:
+            return stop + 1
+        left -= found.end() - at
+        at = found.end()
     return at
