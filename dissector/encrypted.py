@@ -229,7 +229,7 @@ class Encrypted:
             np.array([place.time]), np.zeros(1, np.int64),
         )  # fmt: skip
         data = chunk.data
-        self.inner.feed(Chunk(-1, physical, offset, size, pieces, lambda _: data))
+        self.inner.feed(Chunk(-1, physical, offset, size, pieces, lambda _, before: before + data))
         self._next[physical] = offset + size
 
     def _lost(self, physical: int, chunk: Opened) -> None:

@@ -278,8 +278,9 @@ def among(values: Array, few: tuple[int, ...]) -> Array:
 def check_tail(run: Run, shape: Shape, at: Array, end: Array, good: Array) -> None:
     """Clear `good` where the strings and sized bytes after the head do not end with the message."""
     find, data = run.data.find, run.data
-    for i in np.flatnonzero(good).tolist():
-        place, stop = int(at[i]) + shape.size, int(end[i])
+    chosen = np.flatnonzero(good)
+    fine = []
+    for place, stop in zip((at[chosen] + shape.size).tolist(), end[chosen].tolist(), strict=True):
         for step in shape.tail:
             if step == "string":
                 place = find(0, place, stop) + 1
@@ -291,7 +292,8 @@ def check_tail(run: Run, shape: Shape, at: Array, end: Array, good: Array) -> No
                     place = -1
                     break
                 place += 4 + size
-        good[i] = place == stop
+        fine.append(place == stop)
+    good[chosen] = fine
 
 
 @cache

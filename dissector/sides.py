@@ -129,9 +129,9 @@ class Side:
             self.base, self.at, self.buffer = chunk.offset, 0, chunk.data
         else:
             self.base += self.at
-            self.buffer = self.buffer[self.at :] + chunk.data
+            self.buffer = chunk.after(self.buffer[self.at :])
             self.at = 0
-        self.total += len(chunk.data)
+        self.total += chunk.length
         pieces = chunk.pieces
         kept = int(np.searchsorted(self.ends, self.base, side="right"))
         self.ends = _joined(self.ends[kept:], pieces.offset + pieces.length)
@@ -172,5 +172,10 @@ class Side:
         return int(self.arrivals[i]), int(self.frames[i]), int(self.times[i])
 
     def places(self, ends: Array) -> Array:
-        """For stream offsets of messages' ends, the index of the piece that holds the last byte."""
-        return np.minimum(self.ends.searchsorted(ends - 1, side="right"), len(self.ends) - 1)
+        """For ascending stream offsets of messages' ends, the index of the piece that holds the last
+        byte."""
+        count = len(self.ends)
+        if count > len(ends):
+            return np.minimum(self.ends.searchsorted(ends - 1, side="right"), count - 1)
+        upto = ends.searchsorted(self.ends[:-1], side="right")
+        return np.repeat(np.arange(count), np.diff(upto, prepend=0, append=len(ends)))

@@ -31,7 +31,7 @@ class Delivery:
         overlaps: Overlaps,
         connections: list[Connection],
         window: int,
-        read: Callable[[Pieces], bytes],
+        read: Callable[[Pieces, bytes], bytes],
     ) -> None:
         self.state, self.tables, self.overlaps = state, tables, overlaps
         self.connections, self.window, self.read = connections, window, read

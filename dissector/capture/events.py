@@ -44,7 +44,7 @@ class Chunk:
         offset: int,
         length: int,
         pieces: Pieces,
-        read: Callable[[Pieces], bytes],
+        read: Callable[[Pieces, bytes], bytes],
     ) -> None:
         self.connection = connection
         self.direction = direction
@@ -58,8 +58,14 @@ class Chunk:
     def data(self) -> bytes:
         """The bytes, `length` of them. Ask while the files are open."""
         if self._data is None:
-            self._data = self._read(self.pieces)
+            self._data = self._read(self.pieces, b"")
         return self._data
+
+    def after(self, before: bytes) -> bytes:
+        """`before` and then the bytes. Ask while the files are open."""
+        if self._data is not None:
+            return before + self._data
+        return self._read(self.pieces, before)
 
     @property
     def arrival(self) -> int:

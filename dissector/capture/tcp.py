@@ -84,22 +84,21 @@ class Streams:
             yield self._batch(ahead, last=True)
         self._finish()
 
-    def read(self, pieces: Pieces) -> bytes:
-        """The bytes of pieces, one after the other."""
+    def read(self, pieces: Pieces, before: bytes = b"") -> bytes:
+        """The bytes of pieces, one after the other, behind those of `before`."""
         position = pieces.position
         if len(position) == 1:
-            return self.files.read(int(position[0]), int(pieces.length[0]))
+            return before + self.files.read(int(position[0]), int(pieces.length[0]))
         sources = self.files.sources
         number = position >> FILE_SHIFT
         start = position & OFFSET
-        stop = (start + pieces.length).tolist()
+        spans = map(slice, start.tolist(), (start + pieces.length).tolist())
         if (number == number[0]).all():
             view = sources[int(number[0])].view
-            return b"".join([view[a:b] for a, b in zip(start.tolist(), stop, strict=True)])
+            return b"".join([before, *map(view.__getitem__, spans)])
         views = [source.view for source in sources]
-        return b"".join(
-            [views[n][a:b] for n, a, b in zip(number.tolist(), start.tolist(), stop, strict=True)]
-        )
+        parts = [views[n][span] for n, span in zip(number.tolist(), spans, strict=True)]
+        return b"".join([before, *parts])
 
     # one batch
 
