@@ -9,7 +9,7 @@ relation versions are filled forward; and messages in which anything is unusual 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -120,7 +120,10 @@ def _window(
 
 @dataclass(slots=True)
 class Answers:
-    """What the fast lane says of a run's messages, one item each."""
+    """What the fast lane says of a run's messages, one item each.
+
+    subxids: (places, subtransactions that are rolled back there).
+    """
 
     path: Array
     lsn: Array
@@ -128,6 +131,7 @@ class Answers:
     relation: Array
     dialect: Array
     severity: Array
+    subxids: list[tuple[Array, Array]] = field(default_factory=list)
 
     @classmethod
     def blank(cls, count: int) -> Answers:
@@ -332,16 +336,21 @@ class CopyBoth:
         known = _places("pgoutput", message, dialect)
         shape = shape_of(message, dialect)
         heads = run.heads(at, _reach(shape, known))
-        for field, target in (("xid", work.own), ("relation_oid", work.oids)):
-            if field in known:
-                offset, width, _ = known[field]
-                where, values = chosen, heads.field(offset, width)
-                fits = at + (offset + width) <= end
-                if not fits.all():
-                    where, values = chosen[fits], values[fits]
-                target[where] = values
-                if field == "relation_oid" and message.name != "Relation":
-                    work.has_oid[where] = True
+        for name in ("xid", "relation_oid", "subxid"):
+            if name not in known:
+                continue
+            offset, width, _ = known[name]
+            where, values = chosen, heads.field(offset, width)
+            fits = at + (offset + width) <= end
+            if not fits.all():
+                where, values = chosen[fits], values[fits]
+            if name == "xid":
+                work.own[where] = values
+            elif name == "subxid":
+                work.answers.subxids.append((where, values))
+            else:
+                work.oids[where] = values
+                work.has_oid[where] = message.name != "Relation"
         if message.name == "Message" and "flags" in known:
             offset = known["flags"][0]
             fits = at + offset < end

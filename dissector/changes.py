@@ -29,13 +29,9 @@ class CaptureLike(Protocol):
 
 
 def subxid_reader(capture: CaptureLike) -> Callable[[int], int | None]:
-    """Reads the subtransaction of a Stream Abort from the message."""
-
-    def read(number: int) -> int | None:
-        node = messages(capture.message(number).tree)[-1].child("subxid")
-        return node.value if node is not None and isinstance(node.value, int) else None
-
-    return read
+    """Tells the subtransaction of a Stream Abort, by its number."""
+    known: dict[int, int] = capture.index.subxids
+    return known.get
 
 
 FACTS = (

@@ -57,7 +57,8 @@ class Batch:
 
     found: (row's place in this batch, finding) for findings that cannot be derived from a message's
     bytes. pieces: (connection, physical direction, Pieces). read, size: bytes of the files so far.
-    plain: what TLS records held that could be opened.
+    plain: what TLS records held that could be opened. subxids: (row's place in this batch,
+    subtransaction) of Stream Aborts.
     """
 
     columns: Columns
@@ -73,6 +74,7 @@ class Batch:
     facts: dict[str, Any] = field(default_factory=dict)
     stream_findings: list[StreamFinding] = field(default_factory=list)
     plain: list[PlainText] = field(default_factory=list)
+    subxids: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Indexer:
@@ -146,14 +148,14 @@ class Indexer:
             for number in touched
             for part in self.framers[number].messages(final=final)
         ]
-        columns, found = self._columns(parts)
+        columns, found, subxids = self._columns(parts)
         plain = [text for number in touched for text in self._plain(number)]
         linked = self.links.update(touched, self.framers)
         connections = [self._info(number) for number in dict.fromkeys([*touched, *sorted(linked)])]
         return Batch(
             columns, self.tables.since(before), connections, pieces, found,
             self._read(), sum(source.size for source in self.files.sources), self.files.frames,
-            plain=plain,
+            plain=plain, subxids=subxids,
         )  # fmt: skip
 
     def _plain(self, number: int) -> list[PlainText]:
@@ -164,30 +166,41 @@ class Indexer:
 
     def _columns(
         self, parts: list[tuple[int, Framed | Block]]
-    ) -> tuple[Columns, list[tuple[int, Finding]]]:
-        """Columns in the order in which messages were complete, and the findings by place in them."""
-        blocks, found, count = [], [], 0
+    ) -> tuple[Columns, list[tuple[int, Finding]], list[tuple[int, int]]]:
+        """Columns in the order in which messages were complete; findings and subtransactions by place
+        in them."""
+        blocks, count = [], 0
+        found: list[tuple[int, Finding]] = []
+        subxids: list[tuple[int, int]] = []
         for single, group in groupby(parts, key=lambda part: isinstance(part[1], Framed)):
             if single:
                 rows = [(number, row) for number, row in group if isinstance(row, Framed)]
                 found += [(count + i, f) for i, (_, row) in enumerate(rows) for f in row.found]
+                subxids += [
+                    (count + i, row.context.subxid)
+                    for i, (_, row) in enumerate(rows)
+                    if row.context.subxid is not None
+                ]
                 blocks.append(self._singles(rows))
                 count += len(rows)
             else:
                 for number, block in group:
                     assert isinstance(block, Block)
                     blocks.append(_of_block(number, block))
+                    for places, values in block.answers.subxids:
+                        subxids += zip((places + count).tolist(), values.tolist(), strict=True)
                     count += len(block.arrival)
         if not blocks:
-            return empty_columns(), []
+            return empty_columns(), [], []
         joined = {name: np.concatenate([b[name] for b in blocks]) for name in blocks[0]}
         order = np.argsort(joined.pop("arrival"), kind="stable")  # keeps stream order in a frame
         columns = {name: joined[name][order].astype(dtype, copy=False) for name, dtype in COLUMNS}
-        if found:
+        if found or subxids:
             place = np.empty(count, np.int64)
             place[order] = np.arange(count)
             found = sorted(((int(place[i]), f) for i, f in found), key=lambda pair: pair[0])
-        return columns, found
+            subxids = [(int(place[i]), xid) for i, xid in subxids]
+        return columns, found, subxids
 
     def _singles(self, rows: list[tuple[int, Framed]]) -> Columns:
         tables = self.tables
@@ -254,7 +267,11 @@ MOST_FINDINGS = 10_000
 
 
 class Index:
-    """Everything that batches said. `rows`, `tables`, `connections` grow; nothing else changes."""
+    """Everything that batches said. `rows`, `tables`, `connections` grow; nothing else changes.
+
+    found: message number -> what cannot be derived from its bytes. subxids: number of a Stream Abort ->
+    the subtransaction that it rolls back.
+    """
 
     def __init__(self, lasting: bool = False) -> None:
         """lasting: columns that were taken stay valid while the index grows (see `Rows`)."""
@@ -262,6 +279,7 @@ class Index:
         self.tables = Tables()
         self.connections: dict[int, ConnectionInfo] = {}
         self.found: dict[int, list[Finding]] = {}
+        self.subxids: dict[int, int] = {}
         self.file_findings: list[Finding] = []
         self.facts: dict[str, Any] = {}
         self.complete = False
@@ -291,6 +309,8 @@ class Index:
             self.plain.add(text)
         for place, each in batch.found:
             self.found.setdefault(base + place + 1, []).append(each)
+        for place, xid in batch.subxids:
+            self.subxids[base + place + 1] = xid
         for stream_finding in batch.stream_findings:
             self._place(stream_finding)
         self.read, self.size, self.frames = batch.read, batch.size, batch.frames

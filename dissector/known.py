@@ -47,8 +47,9 @@ class Context:
     """What the Session says of one message.
 
     path: names by the release in force, ("CopyData", "XLogData", "Insert"). lsn: NO_LSN for none.
-    xid: 0 for none. schema: a number in Tables.schemas, 0 for none. found: what only the state can
-    tell (what is wrong inside the message is the annotator's to say).
+    xid: 0 for none. schema: a number in Tables.schemas, 0 for none. subxid: that a Stream Abort rolls
+    back. found: what only the state can tell (what is wrong inside the message is the annotator's to
+    say).
     """
 
     path: tuple[str, ...]
@@ -57,6 +58,7 @@ class Context:
     lsn: int = NO_LSN
     xid: int = 0
     schema: int = 0
+    subxid: int | None = None
     assumed: bool = False
     found: list[Finding] = field(default_factory=list)
 

@@ -71,6 +71,7 @@ class PgoutputState:
         """Take one pgoutput message: `values` are its fields; fills xid and schema of `context`."""
         name = message.name
         own = values.get("xid") or 0
+        context.subxid = values.get("subxid")
         if name in _OPENS:
             self.xid = own
         if name == "Stream Start":
