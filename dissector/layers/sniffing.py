@@ -291,7 +291,7 @@ class PostgresSession(IPSession):
         )
         data = piece.data
         return self._capture.Chunk(
-            flow.number, physical, piece.offset, len(data), pieces, lambda _: data
+            flow.number, physical, piece.offset, len(data), pieces, lambda _, before: before + data
         )
 
     def _framed(self, flow: _Flow, final: bool) -> Iterator[Packet]:
