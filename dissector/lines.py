@@ -1,60 +1,75 @@
-"""Lines of the list for many messages: what `dissector.report.list_cells` gives, written in blocks."""
+"""Lines of the list for many messages: what `dissector.report.list_cells` gives, in blocks.
+
+A block's lines are put together column by column (see `dissector.slots`). Messages of whose kind no
+more is known than the first one, and those with findings of their own, are opened.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .compiled import PADDING, Summary, summary_of
-from .quick import Kind, UnusualError
-from .rows import DIRECTIONS, NO_LSN
+from .fieldtexts import FieldKind
+from .reading import read_messages
+from .rows import DECRYPTED, DIRECTIONS, INCOMPLETE, NO_LSN
+from .rowtexts import Rows, row_kind
+from .schemas import Schema
+from .shapes import Run, Shape, check_head, shape_of
+from .slots import WINDOW, Array, Slots, decimal, digits_of, hexadecimal, packed, windows
+from .node import messages
+from .spec import Message
+from .summary import VALUE, WIDTH
 from .text import visible
+from .times import SECOND, iso_time
 from .view import MessageView
 
 if TYPE_CHECKING:
-    from .runs import Runs, Stream
+    from .runs import Runs
 
-KINDS = 256
-"""Kinds of messages whose heads are kept for one connection and direction."""
+QUICK = ("XLogData", "WALData", "Primary keepalive message", "Standby status update",
+         "Hot standby feedback message")  # fmt: skip
+"""Messages of the replication layer that are written without opening them."""
+
+ROWS = ("Insert", "Update", "Delete")
+
+MOST_KINDS = 4096
+MOST_ITEMS = 1 << 18
+"""Kinds of messages, and states of columns, that are kept."""
+
+HUGE = 1 << 20
+"""Bytes of a message that is opened by itself."""
+
+DENSE = 1 << 20
+"""Numbers below this are counted in a table."""
+
+_LINE = ord("\n")
+_CUT = "…".encode()
 
 
-class _Head:
-    """What is the same in the lines of one kind, and how the summary is made.
+@dataclass(slots=True)
+class _Kind:
+    """How messages of one kind are written: fields, or the number of a kind of rows; neither: opened.
 
-    three: the function, the text between time and LSN, and that between xid and summary.
+    around: where the layers around it begin, and the checks by which nothing is wrong with them.
     """
 
-    __slots__ = ("kind", "learned", "three")
-
-    def __init__(self, kind: Kind | None, where: str, relation: str) -> None:
-        self.kind = kind
-        self.learned = kind.learned if kind is not None else 0
-        self.three = (_made(kind), where, relation)
-
-    def summary(self, data: bytes, start: int, end: int, opened: Callable[[], MessageView]) -> str:
-        """What the function did not cover. Raises UnusualError."""
-        assert self.kind is not None
-        summary = self.kind.summary(data, start, end, opened)
-        if self.kind.learned != self.learned:
-            self.learned = self.kind.learned
-            self.three = (_made(self.kind), *self.three[1:])
-        return summary
+    fields: FieldKind | None = None
+    rows: int = -1
+    around: tuple[tuple[int, Shape], ...] = ()
 
 
-def _made(kind: Kind | None) -> Summary:
-    """The function of a kind, made once for what is known of it."""
-    if kind is None:
-        return _nothing
-    if kind.made is None or kind.made[0] != kind.learned:
-        kind.made = (kind.learned, summary_of(kind) or _nothing)
-    return kind.made[1]
-
-
-def _nothing(data: bytes, text: str, start: int, end: int) -> str | None:
-    return None
+def distinct(values: Array, space: int) -> tuple[Array, Array]:
+    """The different values, all below `space`, and for each value its place among them."""
+    if space > DENSE:
+        found, places = np.unique(values, return_inverse=True)
+        return found, places
+    table = np.zeros(space, np.int32)
+    table[values] = 1
+    found = np.flatnonzero(table)
+    table[found] = np.arange(len(found))
+    return found, table[values]
 
 
 class Lines:
@@ -62,75 +77,325 @@ class Lines:
 
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
-        self._heads: dict[int, dict[int, _Head]] = {}
+        self.capture = runs.capture
+        self._forget()
 
-    def block(self, numbers: list[int]) -> bytes:
+    def _forget(self) -> None:
+        self._rows = Rows()
+        self._kinds: list[_Kind] = []
+        self._known: dict[tuple[int, int, int, Schema, bool], int] = {}
+        self._numbers: dict[int, int] = {}
+        self._sizes = (0, 0)
+
+    def block(self, numbers: Any) -> bytes:
         """A block of lines."""
-        made = self._lines_of(numbers, careful=False)
-        seen = np.frombuffer(made, np.uint8)
-        # whatever a line holds is printable, but for what stands between its cells and at its end
-        if np.count_nonzero(seen < 32) != 8 * len(numbers) or np.any(seen == 127):
-            made = self._lines_of(numbers, careful=True)
-        return made
+        if len(self._kinds) > MOST_KINDS or self._rows.tables.count > MOST_ITEMS:
+            self._forget()
+        return _Block(self, numbers).write()
 
-    def _lines_of(self, numbers: list[int], careful: bool) -> bytes:
-        """careful: each summary is looked at for control characters."""
-        c = self.runs.columns(numbers)
-        out = [""] * len(numbers)
-        for side in self.runs.sides(c):
-            self._lines_in(*side, c, out, careful)
-        for i, line in enumerate(out):
-            if not line:
-                out[i] = self._slow_line(numbers[i]) + "\n"
-        return "".join(out).encode()
-
-    def _lines_in(
-        self, side: int, stream: Stream, mine: Any, first: Any, last: Any, c: dict[str, Any],
-        out: list[str], careful: bool,
-    ) -> None:  # fmt: skip
-        """Lines of the messages at `mine`, which all lie in `stream`."""
-        data = stream.data + bytes(PADDING)
-        text = data.decode("latin-1")
-        begin = c["offset"][mine].astype(np.int64) - stream.base
-        heads = self._heads.setdefault(side, {})
-        known = heads.get
-        found = self.runs.capture.index.found
-        for i, number, key, start, stop, time, lsn, xid in zip(
-            mine.tolist(), c["number"][mine].tolist(), c["key"][mine].tolist(), begin.tolist(),
-            (begin + c["length"][mine]).tolist(), self.runs.times(c["time"][mine], stream.records[last]),
-            c["lsn"][mine].tolist(), c["xid"][mine].tolist(), strict=True,
-        ):  # fmt: skip
-            head = known(key) or self._head(heads, key, number)
-            make, where, relation = head.three
-            summary = make(data, text, start, stop)
-            if summary is None or (careful and not summary.isprintable()):
-                if head.kind is None or number in found:
-                    continue
-                try:
-                    summary = head.summary(
-                        data, start, stop, partial(self.runs.capture.message, number)
-                    )
-                except UnusualError:
-                    continue
-            elif number in found:
-                continue
-            shown = "" if lsn == NO_LSN else f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
-            out[i] = f"{number}\t{time}{where}{shown}\t{xid or ''}{relation}{summary}\n"
-
-    def _head(self, heads: dict[int, _Head], key: int, number: int) -> _Head:
-        row = self.runs.capture.row(number)
-        relation = self.runs.capture.relation(row)
-        names = ", ".join(relation) if isinstance(relation, list) else relation or ""
-        path = ".".join(self.runs.capture.path(row))
-        if len(heads) >= KINDS:
-            heads.clear()
-        head = heads[key] = _Head(
-            self.runs.kind(number), f"\t{row.stream}{DIRECTIONS[row.direction]}\t{path}\t",
-            f"\t{visible(names)}\t",
-        )  # fmt: skip
-        return head
-
-    def _slow_line(self, number: int) -> str:
+    def slow(self, number: int) -> bytes:
+        """A line by the slow writers."""
         from .report import list_cells
 
-        return "\t".join(list_cells(self.runs.capture, self.runs.capture.message(number)))
+        cells = list_cells(self.capture, self.capture.message(number))
+        return ("\t".join(cells) + "\n").encode()
+
+    # -- kinds
+
+    def kinds(self, c: dict[str, Any], usual: Array) -> Array:
+        """The number of each message's kind; -1 for those that must be opened. usual: messages without
+        a finding."""
+        tables = self.capture.index.tables
+        paths, dialects = len(tables.paths), len(tables.dialects)
+        code = (c["relation"].astype(np.int64) * dialects + c["dialect"]) * paths + c["path"]
+        code = (code * 2 + c["direction"]) * 2 + usual
+        found, places = distinct(code, len(tables.schemas) * dialects * paths * 4)
+        if self._sizes != (dialects, paths):
+            self._sizes = (dialects, paths)
+            self._numbers.clear()
+        kinds = []
+        for each in found.tolist():
+            kind = self._numbers.get(each)
+            if kind is None:
+                first = int(np.flatnonzero(code == each)[0])
+                kind = self._kind(int(c["number"][first]), bool(each & 1))
+                self._numbers[each] = kind
+            kinds.append(kind)
+        return np.array(kinds, np.int64)[places]
+
+    def _kind(self, number: int, usual: bool) -> int:
+        row, tables = self.capture.row(number), self.capture.index.tables
+        path, dialect = tables.paths[row.path], tables.dialects[row.dialect]
+        if len(path) < 2 or path[1] not in QUICK or dialect.copy != "pgoutput":
+            return -1
+        # a description that comes again, with a new number, is the same to the writers
+        schema = replace(tables.schemas[row.relation], version=0)
+        key = (row.path, row.dialect, row.direction, schema, usual)
+        kind = self._known.get(key)
+        if kind is None:
+            kind = self._known[key] = len(self._kinds)
+            self._kinds.append(self._learned(self.capture.message(number)))
+        return kind
+
+    def _learned(self, view: MessageView) -> _Kind:
+        short = view.context(self.runs.secrets, VALUE)
+        declared = view.innermost.declaration
+        if isinstance(declared, Message) and declared.name in ROWS and view.schema.columns:
+            found = row_kind(view, short) if not view.found else None
+            return _Kind(rows=self._rows.add(found) if found is not None else -1)
+        if not view.found:
+            return _Kind(FieldKind(view, short, self.runs.secrets))
+        finding = view.innermost.finding
+        around = tuple(
+            (node.start, shape_of(node.declaration, view.dialect))
+            for node in messages(view.tree)[:-1] if isinstance(node.declaration, Message)
+        )  # fmt: skip
+        if finding is None or view.found[0] is not finding or not all(s.plain for _, s in around):
+            return _Kind()
+        return _Kind(FieldKind(view, short, self.runs.secrets, visible(finding.text)), around=around)
+
+    # -- what is the same for many
+
+    def relation(self, number: int) -> bytes:
+        """The cell of the relation with the tabs around it, by the schema's number."""
+        row = replace(self.capture.row(1), relation=number)
+        relation = self.capture.relation(row)
+        names = ", ".join(relation) if isinstance(relation, list) else relation or ""
+        return f"\t{visible(names)}\t".encode()
+
+    def constant_digits(self) -> bool:
+        """Whether the times of all frames have the same number of decimals."""
+        sources = self.capture.files.sources
+        return len(sources) == 1 and sources[0].kind == "pcap"
+
+
+class _Block:
+    """Lines of one block, while they are put together."""
+
+    def __init__(self, lines: Lines, numbers: Any) -> None:
+        self.lines = lines
+        self.capture = lines.capture
+        self.c = c = lines.runs.columns(numbers)
+        self.count = len(c["number"])
+        self.slots = Slots(self.count)
+        usual = (c["flags"] & (DECRYPTED | INCOMPLETE)) == 0
+        usual &= c["length"] < HUGE
+        self.kind = lines.kinds(c, c["severity"] == 0)
+        usual &= self.kind >= 0
+        found = self.capture.index.found
+        if found:
+            usual &= ~np.isin(c["number"], np.fromiter(found, np.int64, len(found)))
+        self.bytes = read_messages(self.capture, c, np.flatnonzero(usual), WINDOW * 2)
+        self.data = b"".join(self.bytes.parts)
+        self.slow = self.bytes.begins < 0
+
+    def _opened(self, row: int) -> MessageView:
+        return self.capture.message(int(self.c["number"][row]))
+
+    def write(self) -> bytes:
+        """The lines."""
+        self._summaries()
+        heads = self._heads()
+        size = np.zeros(self.count, np.int64)
+        for _, lengths, _ in heads:
+            size += lengths
+        self.slow |= size < WINDOW
+        slots = self.slots
+        for row in slots.whole:
+            slots.size[row] = len(slots.whole[row])
+            slots.extra[row] = slots.size[row]  # it was cut before
+        whole = {row: text for row, text in slots.whole.items() if not self.slow[row]}
+        slots.whole = dict.fromkeys(np.flatnonzero(self.slow).tolist(), b"")
+        lines = {row: self.lines.slow(int(self.c["number"][row])) for row in slots.whole}
+        slots.whole.update(whole)
+        total = size + slots.size + 1
+        for row, text in lines.items():
+            size[row] = 0
+            total[row] = len(text)
+        room = np.maximum(total, WINDOW)
+        begins = np.cumsum(room) - room
+        out = np.empty(int(room.sum()) + 2 * WINDOW, np.uint8)
+        slots.write(out, begins + size)
+        out[begins + total - 1] = _LINE
+        self._write_heads(out, heads, begins + size)
+        view = memoryview(out)
+        for row, text in lines.items():
+            at = int(begins[row])
+            view[at : at + len(text)] = text
+        for row, text in whole.items():
+            at = int(begins[row] + size[row])
+            view[at : at + len(text)] = text
+        return self._joined(out, begins, begins + size, begins + total, room > total)
+
+    def _joined(self, out: Array, begins: Array, middles: Array, ends: Array, spare: Array) -> bytes:
+        """The lines without room between them, and with summaries that are too long cut."""
+        slots, view = self.slots, memoryview(out)
+        long = (slots.size - slots.extra > WIDTH) & ~self.slow
+        stop = int(ends[-1]) if len(ends) else 0
+        which = np.flatnonzero(long | spare)
+        if not len(which):
+            return bytes(view[:stop])
+        parts: list[Any] = []
+        at = 0
+        for row, middle, end, next_, cut, wide in zip(
+            which.tolist(), middles[which].tolist(), ends[which].tolist(),
+            (np.append(begins[1:], stop)[which]).tolist(), long[which].tolist(),
+            (slots.extra[which] > 0).tolist(), strict=True,
+        ):  # fmt: skip
+            if cut:
+                if wide:
+                    text = bytes(view[middle : end - 1]).decode()[: WIDTH - 1].encode()
+                    parts += (view[at:middle], text, _CUT)
+                else:
+                    parts += (view[at : middle + WIDTH - 1], _CUT)
+                parts.append(b"\n")
+            else:
+                parts.append(view[at:end])
+            at = next_
+        parts.append(view[at:stop])
+        return b"".join(parts)
+
+    # -- summaries
+
+    def _summaries(self) -> None:
+        lines, begins = self.lines, self.bytes.begins
+        ready = np.flatnonzero(~self.slow)
+        kinds = self.kind[ready]
+        rows_of = np.array([k.rows for k in lines._kinds] or [-1], np.int64)
+        as_rows = rows_of[kinds]
+        which = as_rows >= 0
+        r = ready[which]
+        if len(r):
+            dropped = lines._rows.write(
+                self.slots, self.data, r, as_rows[which], begins[r], self._opened
+            )
+            self.slow[dropped] = True
+        r, kinds = ready[~which], kinds[~which]
+        order = np.argsort(kinds, kind="stable")
+        r, kinds = r[order], kinds[order]
+        edges = [0, *(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), len(r)]
+        for first, last in zip(edges, edges[1:], strict=False):
+            if first < last:
+                self._fields(lines._kinds[int(kinds[first])], r[first:last])
+
+    def _fields(self, kind: _Kind, r: Array) -> None:
+        if kind.fields is None:
+            self.slow[r] = True
+            return
+        begins = self.bytes.begins[r]
+        ends = begins + self.c["length"][r]
+        if kind.around:
+            run = Run(self.data, begins, ends)
+            good = np.ones(len(r), bool)
+            for offset, shape in kind.around:
+                good &= check_head(run, shape, begins + offset, ends)
+            self.slow[r[~good]] = True
+            r, begins, ends = r[good], begins[good], ends[good]
+        if len(r):
+            self.slow[kind.fields.write(self.slots, self.data, r, begins, ends, self._opened)] = True
+
+    # -- heads
+
+    def _heads(self) -> list[tuple[str, Array, Any]]:
+        """The cells before the summary from the first to the last: how each is written, lengths, data."""
+        c, lines = self.c, self.lines
+        numbers = c["number"]
+        times, lengths, which = self._times()
+        heads: list[tuple[str, Array, Any]] = [
+            ("right", digits_of(numbers), decimal(numbers)),
+            ("exact", lengths, (times, which)),
+        ]
+        paths = self.capture.index.tables.paths
+        stream, sides = np.unique(c["stream"], return_inverse=True)
+        code = (sides * 2 + c["direction"]) * len(paths) + c["path"]
+        found, which = distinct(code, len(stream) * 2 * len(paths))
+        texts = []
+        for each in found.tolist():
+            side, path = divmod(each, len(paths))
+            where = f"{stream[side >> 1]}{DIRECTIONS[side & 1]}"
+            texts.append(f"\t{where}\t{'.'.join(paths[path])}\t".encode())
+        heads.append(("exact", np.array([len(t) for t in texts], np.int64)[which], (packed(texts), which)))
+        lsn = c["lsn"]
+        none = lsn == NO_LSN
+        high, low = (lsn >> np.uint64(32)).astype(np.int64), (lsn & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        for number, end in ((high, "/"), (low, "\t")):
+            cells = np.empty((self.count, 9), np.uint8)
+            cells[:, :8] = hexadecimal(number)
+            cells[:, 8] = ord(end)
+            counts = digits_of(number, 16) + 1
+            counts[none] = end == "\t"
+            heads.append(("right", counts, cells))
+        xid = c["xid"]
+        heads.append(("right", digits_of(xid) * (xid > 0), decimal(xid, blank=True)))
+        found, which = distinct(c["relation"], len(self.capture.index.tables.schemas))
+        texts = [lines.relation(each) for each in found.tolist()]
+        heads.append(("exact", np.array([len(t) for t in texts], np.int64)[which], (packed(texts), which)))
+        return heads
+
+    def _times(self) -> tuple[Array, Array, Array]:
+        """Texts of the frames' times; their lengths by message, and which one each message has."""
+        time, record = self.c["time"], self.bytes.records
+        new = np.ones(self.count, bool)
+        new[1:] = time[1:] != time[:-1]
+        if not self.lines.constant_digits():
+            new[1:] |= record[1:] != record[:-1]
+        at = np.flatnonzero(new)
+        time, record = time[at], record[at]
+        which = np.cumsum(new) - 1
+        cells = self._even_times(time, int(record[0])) if self.lines.constant_digits() else None
+        if cells is not None:
+            return cells, np.full(self.count, cells.itemsize), which
+        text = self.lines.runs.time_text
+        texts = [f"\t{text(t, r)}" for t, r in zip(time.tolist(), record.tolist(), strict=True)]
+        lengths = np.array([len(t) for t in texts], np.int64)
+        return packed([t.encode() for t in texts]), lengths[which], which
+
+    def _even_times(self, time: Array, record: int) -> Array | None:
+        """Texts of times with as many decimals as the frame at `record` has; None where they are not
+        all equally long."""
+        digits = len(self.lines.runs.time_text(0, record).partition(".")[2]) - 1
+        seconds, rest = np.divmod(time, SECOND)
+        found, which = np.unique(seconds, return_inverse=True)
+        texts = [f"\t{iso_time(second * SECOND, 0)[:-1]}".encode() for second in found.tolist()]
+        width = len(texts[0])
+        if digits < 1 or any(len(t) != width for t in texts) or texts[0][-1:] == b"s":
+            return None
+        cells = np.empty((len(time), width + digits + 2), np.uint8)
+        cells[:, :width] = packed(texts, width)[which].view(np.uint8).reshape(-1, width)
+        cells[:, width] = ord(".")
+        cells[:, width + 1 : -1] = decimal(rest // 10 ** (9 - digits) + 10**digits)[:, -digits:]
+        cells[:, -1] = ord("Z")
+        return cells.view(f"V{cells.shape[1]}")[:, 0]
+
+    def _write_heads(self, out: Array, heads: list[tuple[str, Array, Any]], ends: Array) -> None:
+        """From the last to the first: what is before a text in its cell is written over by the next."""
+        rows = np.flatnonzero(~self.slow)
+        ends = ends[rows]
+        if not len(rows):
+            return
+        for number, (how, lengths, given) in reversed(list(enumerate(heads))):
+            lengths = lengths[rows]
+            if how == "exact" or number == 0:
+                self._write_exact(out, lengths, given, ends, rows)
+            else:
+                cells = given[rows].view(f"V{given.shape[1]}")[:, 0]
+                windows(out, cells.itemsize)[ends - cells.itemsize] = cells
+            ends = ends - lengths
+
+    def _write_exact(self, out: Array, lengths: Array, given: Any, ends: Array, rows: Array) -> None:
+        for length in np.flatnonzero(np.bincount(lengths)).tolist():
+            which = np.flatnonzero(lengths == length)
+            if not length:
+                continue
+            if isinstance(given, tuple):
+                texts, at = given
+                cells = _first(texts, length)[at[rows[which]]]
+            else:
+                cells = np.ascontiguousarray(given[rows[which], -length:]).view(f"V{length}")[:, 0]
+            windows(out, length)[ends[which] - length] = cells
+
+
+def _first(texts: Array, length: int) -> Array:
+    """The first `length` bytes of each text."""
+    cells = texts.view(np.uint8).reshape(len(texts), -1)[:, :length]
+    return np.ascontiguousarray(cells).view(f"V{length}")[:, 0]

@@ -114,7 +114,7 @@ class Runs:
 
     # -- one block
 
-    def columns(self, numbers: list[int]) -> dict[str, Any]:
+    def columns(self, numbers: Any) -> dict[str, Any]:
         """The rows' columns for `numbers`, and two more: number, and a key of path, dialect and schema."""
         at = np.array(numbers, np.int64) - 1
         c = {name: self.capture.index.rows.column(name)[at] for name, _ in COLUMNS}
@@ -176,7 +176,7 @@ class Runs:
 
     # -- times
 
-    def _time_text(self, time: int, record: int) -> str:
+    def time_text(self, time: int, record: int) -> str:
         """The frame's time with the digits of its file or interface."""
         known, place, text = self._time
         if known == time and place == record:
@@ -204,7 +204,7 @@ class Runs:
         new = np.ones(len(time), bool)
         new[1:] = (time[1:] != time[:-1]) | (record[1:] != record[:-1])
         at = np.flatnonzero(new)
-        texts = list(map(self._time_text, time[at].tolist(), record[at].tolist()))
+        texts = list(map(self.time_text, time[at].tolist(), record[at].tolist()))
         which = np.cumsum(new) - 1
         return np.array(texts, object)[which].tolist()
 

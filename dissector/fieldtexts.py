@@ -1,0 +1,388 @@
+"""Summaries of messages that are no rows, for all of a kind in a block at once.
+
+What a message of the kind says is learned from an opened one: which fields its summary names, where
+they lie, and how they are shown. Where strings follow the fields of fixed width, and for messages with
+parts that repeat, each message is looked at by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from struct import Struct
+
+import numpy as np
+
+from . import display
+from .display import Context
+from .node import Node, leaves
+from .quick import HIGH, KEEPER, LOW, SECONDS, SHORT, is_safe
+from .shapes import Run
+from .slots import WINDOW, Array, Slots, decimal, digits_of, hexadecimal, left, packed
+from .spec import Field
+from .summary import VALUE, WIDTH, summary
+from .view import MessageView
+
+MOST_NAMED = 8
+"""Fields that a summary names."""
+
+KEPT = 1 << 14
+"""Bytes of a message whose summary is kept."""
+
+FEW = 8
+"""Messages of a kind, below which each is written by itself."""
+
+_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_MICROS = 1_000_000
+_QUICK: dict[str, Callable[[int], str]] = {
+    "lsn": display.lsn, "timestamp": display.timestamp, "int": str, "xid": str,
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Named:
+    """A field that a summary names: where it lies, the text before its value, how it is shown (lsn,
+    timestamp, int, xid, "" for by `make`, None: `text` is all of it), whether 0 is left out, and the
+    texts of its values."""
+
+    at: int
+    width: int
+    signed: bool
+    text: str
+    show: str | None
+    skips: bool
+    make: Callable[[int], str]
+    known: dict[int, str] = field(default_factory=dict)
+
+    def shown(self, value: int) -> str:
+        """What is shown of a value."""
+        if self.show:
+            return _QUICK[self.show](value)
+        found = self.known.get(value)
+        if found is None:
+            found = self.make(value)
+            KEEPER.keep(self.known)
+            self.known[value] = found
+        return found
+
+
+@dataclass(slots=True)
+class Tail:
+    """A string or, with the name of its length field, bytes behind their length; before, after: what
+    stands around a short value of printable letters."""
+
+    sized: str
+    make: Callable[[bytes], str]
+    before: str
+    after: str
+    known: dict[bytes, str] = field(default_factory=dict)
+
+    def shown(self, raw: bytes) -> str:
+        """What is shown of it, with its name."""
+        if 0 < len(raw) <= VALUE and is_safe(raw):
+            return f"{self.before}{raw.decode()}{self.after}"
+        found = self.known.get(raw)
+        if found is None:
+            found = self.make(raw)
+            if len(raw) <= SHORT:
+                KEEPER.keep(self.known)
+                self.known[raw] = found
+        return found
+
+
+class FieldKind:
+    """Messages of one path, dialect, schema and direction.
+
+    note: what is said of each of them, as it stands behind the summary; size: bytes of the fields of
+    fixed width, below 0 where the message has to be taken as a whole.
+    """
+
+    def __init__(self, view: MessageView, short: Context, secrets: bool, note: str = "") -> None:
+        inner = view.innermost
+        self.base = inner.start
+        self.note = note
+        self.secrets = secrets
+        self.named: list[Named] = []
+        self.tail: list[Tail] = []
+        self.memo: dict[bytes, str] = {}
+        self.size = -1
+        found = [n for n in leaves(view.tree) if n.start >= inner.start]
+        fixed, rest = _split(found)
+        if any(n.index >= 0 or n.value is None for n in found) or any(
+            child.children is not None for child in inner.children or () if not child.absent
+        ):
+            return
+        for child in inner.children or ():
+            if child in fixed:
+                named = _named(child, short)
+                if named is not None:
+                    self.named.append(named)
+        if len(found) > MOST_NAMED or not self._tails(rest, short) or (rest and note):
+            return
+        self.size = fixed[-1].end if fixed else inner.start
+        codes = ">" + "".join(
+            _CODES[n.width].lower() if n.signed else _CODES[n.width] for n in self.named
+        )
+        self.numbers = Struct(codes)
+
+    def _tails(self, rest: list[Node], short: Context) -> bool:
+        """Take the leaves behind those of fixed width; False where that cannot be."""
+        while rest:
+            group, rest = (rest[:2], rest[2:]) if isinstance(rest[0].value, int) else (rest[:1], rest[1:])
+            node = group[-1]
+            declared = node.declaration
+            if not isinstance(node.value, bytes) or not isinstance(declared, Field):
+                return False
+            sized = group[0].name if len(group) == 2 else ""
+            if declared.secret or (declared.kind.rule == "string") == bool(sized):
+                return False
+            if sized and (declared.size_from != sized or group[0].length != 4):
+                return False
+            if declared.values:
+                return False
+            mark = "" if declared.kind.show == "text" else "'"
+            self.tail.append(Tail(sized, _bytes_maker(node, short), f"{node.name}={mark}", mark))
+        return True
+
+    # -- many
+
+    def write(
+        self, slots: Slots, data: bytes, rows: Array, begins: Array, ends: Array,
+        opened: Callable[[int], MessageView],
+    ) -> list[int]:  # fmt: skip
+        """Add the summaries of `rows`; the rows that must be written otherwise."""
+        if self.size < 0:
+            return self._remembered(slots, data, rows, begins, ends, opened)
+        if len(rows) < FEW:
+            return self._singly(slots, data, rows, begins, ends)
+        left_over: list[int] = []
+        tails: list[str] = []
+        if self.tail:
+            found = [
+                self._tail(data, begin + self.size, end)
+                for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+            ]
+            good = np.array([text is not None for text in found])
+            tails = [text for text in found if text is not None]
+        else:
+            good = ends - begins == self.size
+        if not good.all():
+            left_over = rows[~good].tolist()
+            rows, begins, ends = rows[good], begins[good], ends[good]
+        run = Run(data, begins, begins)
+        odd = np.zeros(slots.count, bool)
+        for i, each in enumerate(self.named):
+            self._column(slots, run, rows, begins, i, each, odd)
+        if self.tail:
+            if all(n.skips for n in self.named):
+                tails = [
+                    text if some else text[1:]
+                    for text, some in zip(tails, (slots.size[rows] > 0).tolist(), strict=True)
+                ]
+            slots.add_texts(rows, tails)
+        if self.note:
+            self._noted(slots, rows)
+        if odd[rows].any():
+            which = np.flatnonzero(odd[rows])
+            left_over += self._singly(slots, data, rows[which], begins[which], ends[which])
+        return left_over
+
+    def _tail(self, data: bytes, at: int, end: int) -> str | None:
+        """What is shown of strings and bytes behind their length, from `at` on, a blank before each;
+        None where they do not end at `end`."""
+        text = ""
+        for each in self.tail:
+            if each.sized:
+                size = int.from_bytes(data[at : at + 4], "big")
+                start, at = at + 4, at + 4 + size
+                text += f" {each.sized}={size}"
+                raw = data[start:at] if at <= end else b""
+            else:
+                stop = data.find(0, at, end)
+                if stop < 0:
+                    return None
+                raw, at = data[at:stop], stop + 1
+            text += f" {each.shown(raw)}"
+        return text if at == end else None
+
+    def _column(
+        self, slots: Slots, run: Run, rows: Array, begins: Array, i: int, each: Named, odd: Array
+    ) -> None:
+        if each.show is None:
+            self._text(slots, rows, each.text, i)
+            return
+        values = run.gather(begins + each.at, each.width)
+        if each.skips:
+            shown = values != 0
+            if not shown.all():
+                rows, values = rows[shown], values[shown]
+                if not len(rows):
+                    return
+        self._text(slots, rows, each.text, i)
+        if each.show == "lsn":
+            _lsn(slots, rows, values)
+        elif each.show in ("int", "xid") and each.width <= 4:
+            if each.signed:
+                odd[rows[values >> (each.width * 8 - 1) != 0]] = True
+            counts = digits_of(values)
+            slots.add(rows, left(decimal(values), counts), counts)
+        elif each.show == "timestamp":
+            _timestamp(slots, rows, values.astype(np.int64), odd)
+        else:
+            if each.signed:
+                values = values.astype(f"=u{each.width}").view(f"=i{each.width}")
+            distinct, which = np.unique(values, return_inverse=True)
+            texts = [each.shown(v) for v in distinct.tolist()]
+            lengths = np.array([len(t) for t in texts], np.int64)[which]
+            long = np.array([len(t) > WINDOW or not t.isascii() for t in texts])
+            if long.any():
+                odd[rows[long[which]]] = True
+            slots.add(rows, packed([t.encode() for t in texts], WINDOW)[which], np.minimum(lengths, WINDOW))
+
+    def _text(self, slots: Slots, rows: Array, text: str, i: int) -> None:
+        if i and any(n.skips for n in self.named[:i]):
+            behind = slots.size[rows] > 0
+            slots.add_text(rows[behind], " " + text)
+            slots.add_text(rows[~behind], text)
+        else:
+            slots.add_text(rows, (" " if i else "") + text)
+
+    def _noted(self, slots: Slots, rows: Array) -> None:
+        behind = slots.size[rows] > 0
+        slots.add_text(rows[behind], f" [{self.note}]")
+        slots.add_text(rows[~behind], self.note)
+
+    # -- one by one
+
+    def _singly(
+        self, slots: Slots, data: bytes, rows: Array, begins: Array, ends: Array
+    ) -> list[int]:
+        """Fields by their numbers, then strings."""
+        left_over = []
+        for row, begin, end in zip(rows.tolist(), begins.tolist(), ends.tolist(), strict=True):
+            text = self._single(data, begin, end)
+            if text is None:
+                left_over.append(row)
+            else:
+                slots.whole[row] = text.encode()
+        return left_over
+
+    def _single(self, data: bytes, begin: int, end: int) -> str | None:
+        if begin + self.size > end or (not self.tail and begin + self.size != end):
+            return None
+        texts = []
+        for each in self.named:
+            if each.show is None:
+                texts.append(each.text)
+                continue
+            place = begin + each.at
+            value = int.from_bytes(data[place : place + each.width], "big", signed=each.signed)
+            if value or not each.skips:
+                texts.append(each.text + each.shown(value))
+        if self.tail:
+            tail = self._tail(data, begin + self.size, end)
+            if tail is None:
+                return None
+            texts.append(tail[1:])
+        text = " ".join(texts)
+        if self.note:
+            text = f"{text} [{self.note}]" if text else self.note
+        return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+
+    def _remembered(
+        self, slots: Slots, data: bytes, rows: Array, begins: Array, ends: Array,
+        opened: Callable[[int], MessageView],
+    ) -> list[int]:  # fmt: skip
+        """Messages with parts that repeat, Relation above all, come again with the same bytes."""
+        left_over = []
+        for row, begin, end in zip(rows.tolist(), begins.tolist(), ends.tolist(), strict=True):
+            key = data[begin + self.base : end]
+            known = self.memo.get(key)
+            if known is None:
+                view = opened(row)
+                if view.found or self.note:
+                    left_over.append(row)
+                    continue
+                known = summary(view, self.secrets)
+                if len(key) <= KEPT:
+                    KEEPER.keep(self.memo)
+                    self.memo[key] = known
+            slots.whole[row] = known.encode()
+        return left_over
+
+
+def _split(found: list[Node]) -> tuple[list[Node], list[Node]]:
+    """The leaves of fixed width in front, and the others; a length goes with what it measures."""
+    count = next((i for i, n in enumerate(found) if not _simple(n)), len(found))
+    declared = found[count].declaration if count < len(found) else None
+    if count and isinstance(declared, Field) and declared.size_from == found[count - 1].name:
+        count -= 1
+    return found[:count], found[count:]
+
+
+def _simple(node: Node) -> bool:
+    declared = node.declaration
+    return (
+        isinstance(declared, Field) and isinstance(node.value, int) and node.length in _CODES
+        and node.index < 0 and not declared.secret
+    )  # fmt: skip
+
+
+def _named(node: Node, short: Context) -> Named | None:
+    """How a summary names a field of fixed width, as `dissector.summary` does; None where it does not."""
+    declared = node.declaration
+    if not isinstance(declared, Field) or declared.includes_self or declared.layer:
+        return None
+    if isinstance(declared.constant, str):
+        return None
+    place, reason, length = node.place, node.reason, node.length
+
+    def make(value: int) -> str:
+        return display.display(Node(place, 0, length, value, None, reason), short)
+
+    text = f"{node.name}="
+    if declared.constant is not None and not declared.also:
+        if node.name == "flags" and not node.value:
+            return None
+        return Named(node.start, length, False, text + make(node.value), None, False, make)
+    plain = not (declared.values or declared.flags)
+    show = declared.kind.show if plain and declared.kind.show in ("lsn", "timestamp", "int", "xid") else ""
+    if show in ("int", "xid") and length > 4:
+        show = ""
+    return Named(node.start, length, declared.kind.signed, text, show, node.name == "flags", make)
+
+
+def _bytes_maker(node: Node, short: Context) -> Callable[[bytes], str]:
+    place, reason = node.place, node.reason
+
+    def make(value: bytes) -> str:
+        leaf = Node(place, 0, len(value), value, None, reason)
+        return f"{place.name}={display.display(leaf, short)}"
+
+    return make
+
+
+def _lsn(slots: Slots, rows: Array, values: Array) -> None:
+    values = values.astype(np.uint64)
+    high, low = (values >> np.uint64(32)).astype(np.int64), (values & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    for number, text in ((high, "/"), (low, "")):
+        counts = digits_of(number, 16)
+        cells = left(hexadecimal(number), counts)
+        slots.add(rows, cells, counts)
+        if text:
+            slots.add_text(rows, text)
+
+
+def _timestamp(slots: Slots, rows: Array, values: Array, odd: Array) -> None:
+    """``2026-11-29 18:53:12.831399 UTC``; times of other years, or without a fraction, are odd."""
+    seconds, micros = np.divmod(values, _MICROS)
+    unusual = (micros == 0) | (values <= LOW) | (values >= HIGH)
+    if unusual.any():
+        odd[rows[unusual]] = True
+        seconds[unusual] = 0
+    distinct, which = np.unique(seconds, return_inverse=True)
+    texts = packed([SECONDS[s].encode() for s in distinct.tolist()], 20)
+    slots.add(rows, texts[which], 20)
+    cells = decimal(micros + _MICROS)[:, -6:]
+    slots.add(rows, np.ascontiguousarray(cells), 6)
+    slots.add_text(rows, " UTC")

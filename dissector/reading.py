@@ -1,0 +1,73 @@
+"""The bytes of many messages, read at once from where they lie in the captures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .rows import BACKEND
+from .slots import Array
+
+if TYPE_CHECKING:
+    from .view import Capture
+
+APART = 1 << 14
+"""Bytes between two messages that are read over; where more lie between them, they are left out."""
+
+
+class Bytes:
+    """Bytes of messages of a block. data: all of them; begins: where each message begins in it, below 0
+    where it was not read whole; records: the record of the frame that holds its last byte."""
+
+    def __init__(self, count: int) -> None:
+        self.parts: list[bytes] = []
+        self.size = 0
+        self.begins = np.full(count, -1, np.int64)
+        self.records = np.zeros(count, np.int64)
+
+
+def read_messages(capture: Capture, c: dict[str, Any], wanted: Array, behind: int) -> Bytes:
+    """The bytes of the messages with columns `c` at the places `wanted`, and `behind` zero bytes."""
+    out = Bytes(len(c["number"]))
+    sides = c["stream"][wanted].astype(np.int64) * 2 + c["direction"][wanted]
+    low, high = (int(sides.min()), int(sides.max())) if len(sides) else (0, -1)
+    for side in range(low, high + 1) if high - low < 8 else np.unique(sides).tolist():
+        mine = wanted[sides == side]
+        if len(mine):
+            _read_side(capture, side, c, mine, out)
+    out.parts.append(bytes(behind))
+    return out
+
+
+def _read_side(capture: Capture, side: int, c: dict[str, Any], mine: Array, out: Bytes) -> None:
+    offset = c["offset"][mine].astype(np.int64)
+    end = offset + c["length"][mine]
+    if (offset[1:] < offset[:-1]).any():
+        order = np.argsort(offset, kind="stable")
+        mine, offset, end = mine[order], offset[order], end[order]
+    client = capture.connection(side >> 1).client or 0
+    physical = client if side & 1 != BACKEND else 1 - client
+    reach = np.maximum.accumulate(end)
+    breaks = np.flatnonzero(offset[1:] > reach[:-1] + APART) + 1
+    edges = [0, *breaks.tolist(), len(mine)]
+    for first, last in zip(edges, edges[1:], strict=False):
+        while first < last:
+            start = int(offset[first])
+            stop = int(reach[last - 1])
+            pieces = list(capture.index.pieces(side >> 1, physical, start, stop))
+            read = capture.files.read
+            parts = [read(place, size) for _, size, place, _, _ in pieces]
+            size = sum(map(len, parts))
+            out.parts += parts
+            done = first + int(np.searchsorted(reach[first:last], start + size, side="right"))
+            if done > first:  # a message before a gap may reach beyond it
+                whole = mine[first:done]
+                out.begins[whole] = out.size + offset[first:done] - start
+                offsets = np.array([p[0] for p in pieces], np.int64)
+                records = np.array([p[4] for p in pieces], np.int64)
+                out.records[whole] = records[
+                    np.searchsorted(offsets, end[first:done] - 1, side="right") - 1
+                ]
+            out.size += size
+            first = max(done, first + 1)

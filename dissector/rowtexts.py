@@ -1,0 +1,548 @@
+"""Summaries of row messages by columns: one step for a column of all rows of a block.
+
+What a column shows in each of its states is learned from an opened message; only values are read where
+they lie. Source of the layout: `dissector.catalogue`, through the opened message and `shapes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import display, values
+from .columns import ColumnValue, column_values
+from .display import Context
+from .node import Node
+from .quick import KEEPER
+from .quick import SHORT as SHORT_VALUE
+from .shapes import Run
+from .slots import WINDOW, Array, Slots, packed, windows
+from .summary import VALUE, WIDTH
+from .text import decode_text
+from .view import MessageView
+
+STATIC, NOT_SENT, NUMERIC, QUOTED, SLOW, UNKNOWN = range(6)
+"""What a column in a state shows: a text, nothing, digits, text in quotes, whatever `Piece.text` says."""
+
+SHOWN = 20
+"""Columns of a tuple after which no more are shown."""
+
+KINDS = b"nutb"
+VALUED = 2
+"""From this one of KINDS on, a length and a value follow."""
+
+LETTERS = b"NKO"
+FEW = 12
+"""Rows that still have columns, below which they are finished one by one."""
+
+SHORT = 15
+"""Bytes of a value that goes into a small window."""
+
+BETWEEN = " → "
+EMPTY = "(no columns)"
+CUT = len("…".encode()) - 1
+"""Bytes of the mark of a cut value that begin no character."""
+
+_CODE = np.full(256, len(KINDS), np.int64)
+_CODE[list(KINDS)] = range(len(KINDS))
+_LETTER = np.full(256, len(LETTERS), np.int64)
+_LETTER[list(LETTERS)] = range(len(LETTERS))
+
+_UNSAFE = np.ones(256, bool)
+_UNSAFE[32:127] = False
+_UNSAFE[[ord("'"), ord("\\")]] = True
+
+
+def _masks(width: int) -> Array:
+    """At item i a window whose first i bytes are kept."""
+    kept = np.arange(width) < np.arange(width + 1)[:, None]
+    return (kept * np.uint8(255)).astype(np.uint8).view(f"V{width}")[:, 0]
+
+
+def _marks(width: int, at: int, mark: bytes) -> Array:
+    """At item i a window with a quote at i; where the value is longer than `at`, `mark` and a quote."""
+    found = np.zeros((width + 1, width), np.uint8)
+    for i in range(width):
+        found[i, i] = ord("'")
+    for i in range(at + 1, width + 1):
+        found[i] = 0
+        found[i, at - 1 : at + len(mark)] = np.frombuffer(mark + b"'", np.uint8)
+    return found.view(f"V{width}")[:, 0]
+
+
+_MASKS = {16: _masks(16), WINDOW: _masks(WINDOW)}
+_QUOTES = {16: _marks(16, 16, b""), WINDOW: _marks(WINDOW, VALUE, "…".encode())}
+
+
+@dataclass(slots=True)
+class Piece:
+    """A column in one state: its class, the text before the value (all of it where there is no value),
+    and the texts of values that have to be looked at one by one."""
+
+    sort: int
+    text: str
+    make: Callable[[bytes], str] | None = None
+    known: dict[bytes, str] = field(default_factory=dict)
+
+    def texts(self, raw: bytes) -> str:
+        """What is shown of a value, with the column's name."""
+        assert self.make is not None
+        found = self.known.get(raw)
+        if found is None:
+            found = self.make(raw)
+            if len(raw) <= SHORT_VALUE:
+                KEEPER.keep(self.known)
+                self.known[raw] = found
+        return found
+
+
+class _Tables:
+    """Pieces by number, as arrays. An item for each column, times the kinds of its state."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.pieces: list[Piece | None] = []
+        self.sort = np.full(0, UNKNOWN, np.uint8)
+        self.text = np.zeros(0, f"V{WINDOW}")  # two items for each: behind others, and as the first
+        self.length = np.zeros(0, np.int64)
+        self.extra = np.zeros(0, np.int64)
+        self.wide = False  # whether any text has characters of several bytes
+
+    def reserve(self, columns: int) -> int:
+        """Room for `columns` columns: the number of the first item."""
+        base, self.count = self.count, self.count + columns * len(KINDS)
+        if self.count > len(self.sort):
+            size = max(self.count, len(self.sort) * 2)
+            self.sort = np.concatenate([self.sort, np.full(size - len(self.sort), UNKNOWN, np.uint8)])
+            for name, times in (("text", 2), ("length", 2), ("extra", 1)):
+                old = getattr(self, name)
+                setattr(self, name, np.concatenate([old, np.zeros(size * times - len(old), old.dtype)]))
+            self.pieces += [None] * (size - len(self.pieces))
+        return base
+
+    def set(self, item: int, piece: Piece) -> None:
+        data = piece.text.encode()
+        mark = b"'" if piece.sort == QUOTED else b""
+        if len(data) + len(mark) + 2 > WINDOW and piece.sort in (STATIC, NUMERIC, QUOTED):
+            piece.sort = SLOW
+        self.pieces[item] = piece
+        self.sort[item] = piece.sort
+        if piece.sort in (STATIC, NUMERIC, QUOTED):
+            for i, text in enumerate((b", " + data + mark, data + mark)):
+                self.text[item * 2 + i] = np.void(text.ljust(WINDOW, b"\0"))
+                self.length[item * 2 + i] = len(text)
+            self.extra[item] = len(data) - len(piece.text)
+            self.wide |= len(data) > len(piece.text)
+
+
+@dataclass(slots=True)
+class RowKind:
+    """Rows of one path, dialect, schema and direction: where the letter is, what stands before the
+    columns, and by letter and tuple the first item in the tables."""
+
+    letter_at: int
+    subject: str
+    columns: int
+    context: Context
+    tuples: dict[int, tuple[int, int]] = field(default_factory=dict)
+    view: MessageView | None = None
+
+
+def row_kind(view: MessageView, context: Context) -> RowKind | None:
+    """How rows like the opened one are written; None where its columns are not described."""
+    inner, schema = view.innermost, view.schema
+    name = schema.full_name
+    first = next((inner.child(n) for n in ("old", "new") if inner.child(n) is not None), None)
+    if schema.kind != "relation" or not schema.columns or not name or first is None:
+        return None
+    return RowKind(
+        first.start - 1, f"{display.visible(name)}: ", len(schema.columns), context, {}, view
+    )
+
+
+class Rows:
+    """Writes the summaries of row messages."""
+
+    def __init__(self) -> None:
+        self.tables = _Tables()
+        self.kinds: list[RowKind] = []
+        self._shape()
+
+    def _shape(self) -> None:
+        """Arrays of the kinds, made anew when one is added or learned: letter_at, columns, and first
+        items of both tuples by kind and letter."""
+        count = len(self.kinds)
+        self.letter_at = np.array([k.letter_at for k in self.kinds] or [0], np.int64)
+        self.columns = np.array([k.columns for k in self.kinds] or [0], np.int64)
+        self.bases = np.full((count or 1, len(LETTERS) + 1, 2), -1, np.int64)
+        for i, kind in enumerate(self.kinds):
+            for letter, pair in kind.tuples.items():
+                self.bases[i, letter] = pair
+        texts = [kind.subject.encode() for kind in self.kinds]
+        self.extra = np.array(
+            [len(t) - len(k.subject) for t, k in zip(texts, self.kinds, strict=True)], np.int64
+        )
+        self.wide = bool(self.extra.any())
+        self.subjects: list[tuple[Array, Array]] = []
+        while any(texts):
+            parts, texts = [t[:WINDOW] for t in texts], [t[WINDOW:] for t in texts]
+            self.subjects.append((packed(parts, WINDOW), np.array(list(map(len, parts)), np.int64)))
+
+    def add(self, kind: RowKind) -> int:
+        """The number of a new kind."""
+        self.kinds.append(kind)
+        view, kind.view = kind.view, None
+        if view is not None:
+            self.learn(len(self.kinds) - 1, view)
+        self._shape()
+        return len(self.kinds) - 1
+
+    # -- learning
+
+    def learn(self, number: int, view: MessageView) -> None:
+        """Take what an opened row without findings shows of its columns."""
+        kind = self.kinds[number]
+        letter = int(_LETTER[view.data[kind.letter_at]]) if kind.letter_at < len(view.data) else 3
+        inner = view.innermost
+        parts = [p for p in ("old", "new") if inner.child(p) is not None]
+        if view.found or letter == len(LETTERS) or not parts:
+            return
+        bases = kind.tuples.get(letter)
+        if bases is None:
+            first = self.tables.reserve(kind.columns)
+            second = self.tables.reserve(kind.columns) if len(parts) > 1 else -1
+            bases = kind.tuples[letter] = (first, second)
+            self._shape()
+        starts: dict[str, list[int]] = {}
+        for part in parts:
+            repeat = inner.child(part).child("columns")  # type: ignore[union-attr]
+            starts[part] = [
+                element.start
+                for element in (repeat.children if repeat else None) or ()
+                if any(not node.absent for node in element.children or ())
+            ]
+        for each in column_values(view.tree, view.schema):
+            base = bases[parts.index(each.part)]
+            if each.index >= kind.columns or base < 0:
+                continue
+            code = int(_CODE[view.data[starts[each.part][each.index]]])
+            item = base + each.index * len(KINDS) + code
+            if code < len(KINDS) and self.tables.pieces[item] is None:
+                self.tables.set(item, _piece(each, kind.context, view))
+
+    # -- one block
+
+    def write(
+        self, slots: Slots, data: bytes, rows: Array, kinds: Array, begins: Array,
+        opened: Callable[[int], MessageView],
+    ) -> Array:  # fmt: skip
+        """Add the summaries of `rows`, whose messages begin at `begins` in `data` and are of the kinds
+        numbered `kinds`. `data` goes on for WINDOW bytes behind the last. opened: the message of a row.
+        Returns the rows that must be written otherwise."""
+        walk = _Walk(self, slots, data, opened)
+        return walk.run(rows, kinds, begins)
+
+
+class _Walk:
+    """The rows of one block on their way through their columns. Arrays are by the row of the block."""
+
+    def __init__(
+        self, rows: Rows, slots: Slots, data: bytes, opened: Callable[[int], MessageView]
+    ) -> None:
+        self.rows, self.tables, self.slots, self.opened = rows, rows.tables, slots, opened
+        self.data = data
+        empty = np.zeros(0, np.int64)
+        self.run_ = Run(data, empty, empty)
+        self.limit = len(data) - WINDOW
+        self.small, self.large = windows(data, 16), windows(data, WINDOW)
+        count = slots.count
+        self.at = np.zeros(count, np.int64)
+        self.base = np.zeros(count, np.int64)
+        self.second = np.zeros(count, np.int64)
+        self.shown = np.zeros(count, np.int64)
+        self.columns = np.zeros(count, np.int64)
+        self.kind = np.zeros(count, np.int64)
+        self.dropped: list[Array] = []
+
+    def run(self, r: Array, kinds: Array, begins: Array) -> Array:
+        rows = self.rows
+        letter_at = begins + rows.letter_at[kinds]
+        letters = _LETTER[self.run_.u1[np.minimum(letter_at, self.limit)]]
+        bases = rows.bases[kinds, letters]
+        if (bases[:, 0] < 0).any():
+            keys = kinds * (len(LETTERS) + 1) + letters
+            for key in np.unique(keys[bases[:, 0] < 0]).tolist():
+                first = int(np.flatnonzero(keys == key)[0])
+                rows.learn(key // (len(LETTERS) + 1), self.opened(int(r[first])))
+            bases = rows.bases[kinds, letters]
+        self.kind[r], self.columns[r] = kinds, rows.columns[kinds]
+        self.at[r], self.base[r], self.second[r] = letter_at + 1, bases[:, 0], bases[:, 1]
+        r = self._keep(r, bases[:, 0] >= 0)
+        self._subjects(r)
+        r = self._tuple(r)
+        r = r[self.second[r] >= 0]
+        if len(r):
+            here = np.minimum(self.at[r], self.limit)
+            r = self._keep(r, self.run_.u1[here] == ord("N"))
+            self.slots.add_text(r, BETWEEN)
+            self.at[r] += 1
+            self.base[r], self.second[r], self.shown[r] = self.second[r], -1, 0
+            self._tuple(r)
+        return np.concatenate(self.dropped) if self.dropped else np.zeros(0, np.int64)
+
+    def _keep(self, r: Array, good: Array) -> Array:
+        """The rows that are good; the others are dropped."""
+        if good.all():
+            return r
+        self.dropped.append(r[~good])
+        kept: Array = r[good]
+        return kept
+
+    def _subjects(self, r: Array) -> None:
+        kinds = self.kind[r]
+        if self.rows.wide:
+            self.slots.extra[r] += self.rows.extra[kinds]
+        for part, lengths in self.rows.subjects:
+            if len(r):
+                self.slots.add(r, part[kinds], lengths[kinds])
+                more = lengths[kinds] == WINDOW
+                r, kinds = r[more], kinds[more]
+
+    # -- one tuple
+
+    def _tuple(self, r: Array) -> Array:
+        """Step through a tuple of each row: those that came to its end."""
+        whole = r
+        here = np.minimum(self.at[r], self.limit)
+        good = self.run_.view(2)[here] == self.columns[r]
+        if not good.all():
+            whole = r = self._keep(r, good)
+        self.at[r] += 2
+        i = 0
+        while len(r) >= FEW:
+            r = self._step(r, i)
+            i += 1
+            more = (self.columns[r] > i) & (self.slots.characters(r) <= WIDTH)
+            more &= (self.shown[r] <= SHOWN) | (self.second[r] >= 0)
+            r = r[more]
+        for row in r.tolist():
+            self._finish(row, i)
+        dropped = np.concatenate(self.dropped) if self.dropped else None
+        if dropped is not None:
+            whole = whole[~np.isin(whole, dropped)]
+        whole = whole[self.slots.characters(whole) <= WIDTH]
+        none = whole[self.shown[whole] == 0]
+        if len(none):
+            self.slots.add_text(none, EMPTY)
+        return whole
+
+    def _items(self, r: Array, i: int) -> tuple[Array, Array, Array]:
+        """Rows, their items and the classes of these, for column `i`; unknown ones are learned."""
+        for attempt in (0, 1):
+            codes = _CODE[self.run_.u1[np.minimum(self.at[r], self.limit)]]
+            item = self.base[r] + i * len(KINDS) + np.minimum(codes, len(KINDS) - 1)
+            sort = self.tables.sort[item]
+            if codes.max(initial=0) == len(KINDS):
+                sort[codes == len(KINDS)] = UNKNOWN
+            unknown = np.flatnonzero(sort == UNKNOWN)
+            if not len(unknown):
+                break
+            if attempt:
+                r = self._keep(r, sort != UNKNOWN)
+                item, sort = item[sort != UNKNOWN], sort[sort != UNKNOWN]
+                break
+            _, first = np.unique(item[unknown], return_index=True)
+            for place in unknown[first].tolist():
+                if self.tables.sort[item[place]] == UNKNOWN:
+                    row = int(r[place])
+                    self.rows.learn(int(self.kind[row]), self.opened(row))
+        return r, item, sort
+
+    def _step(self, r: Array, i: int) -> Array:
+        """Column `i` of the rows `r`, which all have it: the rows that could be stepped over."""
+        r, item, sort = self._items(r, i)
+        begin = self.at[r] + 5
+        valued = item % len(KINDS) >= VALUED
+        if valued.all():
+            size = self.run_.view(4)[np.minimum(begin - 4, self.limit)].astype(np.int64)
+        else:
+            size = np.zeros(len(r), np.int64)
+            which = np.flatnonzero(valued)
+            size[which] = self.run_.view(4)[np.minimum(begin[which] - 4, self.limit)]
+            begin[~valued] -= 4
+        self.at[r] = np.minimum(begin + size, self.limit)
+        shown = self.shown[r]
+        seen = (sort != NOT_SENT) & (shown <= SHOWN)
+        kept = r
+        if not seen.all():
+            r, item, sort, begin, size, shown = (
+                x[seen] for x in (r, item, sort, begin, size, shown)
+            )
+        self.shown[r] = shown + 1
+        self._show(r, item, sort, np.minimum(begin, self.limit), size, shown == 0)
+        return kept
+
+    def _show(
+        self, r: Array, item: Array, sort: Array, begin: Array, size: Array, first: Array
+    ) -> None:
+        slots, tables = self.slots, self.tables
+        slow = sort == SLOW
+        quick = np.flatnonzero((sort == NUMERIC) | (sort == QUOTED))
+        wide = size[quick] > SHORT
+        parts = []
+        for which, view in ((quick[~wide], self.small), (quick[wide], self.large)):
+            if len(which):
+                cells, lengths, bad = _values(
+                    view[begin[which]], size[which], sort[which] == NUMERIC
+                )
+                if bad is not None:
+                    slow[which[bad]] = True
+                    cells, lengths, which = cells[~bad], lengths[~bad], which[~bad]
+                parts.append((r[which], cells, lengths))
+                cut = which[size[which] > VALUE]
+                if len(cut):
+                    slots.extra[r[cut]] += CUT
+        if slow.any():
+            self._slowly(*(x[slow] for x in (r, item, begin, size, first)))
+            r, item, first = r[~slow], item[~slow], first[~slow]
+        double = item * 2 + first
+        slots.add(r, tables.text[double], tables.length[double])
+        if tables.wide:
+            slots.extra[r] += tables.extra[item]
+        for rows, cells, lengths in parts:
+            slots.add(rows, cells, lengths)
+
+    def _slowly(self, r: Array, item: Array, begin: Array, size: Array, first: Array) -> None:
+        pieces, data = self.tables.pieces, self.data
+        texts = []
+        for i, at, length, alone in zip(
+            item.tolist(), begin.tolist(), size.tolist(), first.tolist(), strict=True
+        ):
+            piece = pieces[i]
+            assert piece is not None
+            shown = piece.texts(data[at : at + length]) if piece.make is not None else piece.text
+            texts.append(shown if alone else f", {shown}")
+        self.slots.add_texts(r, texts)
+
+    def _finish(self, row: int, i: int) -> None:
+        """The columns of one row from `i` on."""
+        tables, data = self.tables, self.data
+        at, base, shown = int(self.at[row]), int(self.base[row]), int(self.shown[row])
+        room = WIDTH - int(self.slots.size[row] - self.slots.extra[row])
+        texts: list[str] = []
+        for column in range(i, int(self.columns[row])):
+            if room < 0 or (shown > SHOWN and self.second[row] < 0):
+                break
+            code = int(_CODE[data[at]]) if at < self.limit else len(KINDS)
+            item = base + column * len(KINDS) + code
+            if code < len(KINDS) and tables.pieces[item] is None:
+                self.rows.learn(int(self.kind[row]), self.opened(row))
+            piece = tables.pieces[item] if code < len(KINDS) else None
+            if piece is None:
+                self.dropped.append(np.array([row]))
+                return
+            begin, at = at + 1, at + 1
+            if piece.make is not None:
+                begin = at + 4
+                at = begin + int.from_bytes(data[at:begin], "big")
+            if piece.sort == NOT_SENT or shown > SHOWN:
+                continue
+            text = piece.text if piece.make is None else piece.texts(data[begin:at])
+            texts.append(text if not shown else f", {text}")
+            room -= len(texts[-1])
+            shown += 1
+        self.at[row], self.shown[row] = min(at, self.limit), shown
+        if texts:
+            self.slots.add_texts(np.array([row]), ["".join(texts)])
+
+
+def _values(cells: Array, size: Array, numeric: Array) -> tuple[Array, Array, Array | None]:
+    """The windows that values begin in, cut to what is shown of them, with their quotes: (windows,
+    lengths, mask of those that have to be looked at; None for none)."""
+    width, count = cells.itemsize, len(cells)
+    held = np.minimum(size, VALUE + 1)
+    words = cells.view(np.uint64).reshape(count, -1)
+    words &= _MASKS[width][held].view(np.uint64).reshape(count, -1)
+    seen = cells.view(np.uint8).reshape(count, width)
+    bad = _odd(seen, held, numeric)
+    empty = numeric & ((size == 0) | (size > VALUE))
+    if empty.any():
+        bad = empty if bad is None else bad | empty
+    quoted = ~numeric
+    lengths = np.minimum(size, VALUE) + quoted
+    if width > 16:
+        cut = np.flatnonzero(size > VALUE)
+        seen[cut, VALUE - 1 :] = 0
+        lengths[cut] += CUT
+    which = np.flatnonzero(quoted)
+    if len(which) == count:
+        words |= _QUOTES[width][held].view(np.uint64).reshape(count, -1)
+    elif len(which):
+        words[which] |= _QUOTES[width][held[which]].view(np.uint64).reshape(len(which), -1)
+    return cells, lengths, bad
+
+
+def _odd(seen: Array, held: Array, numeric: Array) -> Array | None:
+    """Mask of the values that hold other bytes than those that are shown as they are; None for none."""
+    digits = numeric.any()
+    if digits and numeric.all():
+        odd = (seen - np.uint8(48)) > 9
+        odd &= seen != 0
+    else:
+        odd = (seen - np.uint8(32)) > 94
+        odd &= seen != 0
+        odd |= seen == ord("'")
+        odd |= seen == ord("\\")
+        if digits:
+            others = (seen - np.uint8(48)) > 9
+            others &= seen != 0
+            others &= numeric[:, None]
+            odd |= others
+    full = np.count_nonzero(seen) == int(held.sum())  # or there are 0 bytes in the values
+    if full and not odd.any():
+        return None
+    if digits:  # a minus sign in front is usual
+        odd[numeric & (seen[:, 0] == ord("-")) & (held > 1), 0] = False
+    bad: Array = odd.any(axis=1)
+    if not full:
+        bad |= np.count_nonzero(seen, axis=1) != held
+    return bad
+
+
+def _piece(each: ColumnValue, context: Context, view: MessageView) -> Piece:
+    """What a column shows in the state in which an opened message has it."""
+    if each.state == "not sent":
+        return Piece(NOT_SENT, "")
+    name = display.visible(each.name, VALUE) + "="
+    described = each.column
+    if each.state not in ("text", "binary") or described is None:
+        return Piece(STATIC, name + each.text(context))
+    place, reason, state, encoding = (
+        each.leaf.place, each.leaf.reason, each.state, view.schema.encoding,
+    )  # fmt: skip
+    types: dict[int, Any] = dict(view.schema.types)
+    oid = values._resolved(described.type_oid, types)
+
+    def make(raw: bytes) -> str:
+        leaf = Node(place, 0, len(raw), raw, None, reason)
+        typed = values.value(
+            described.type_oid, described.type_modifier, raw, state, encoding, types
+        )
+        one = ColumnValue(each.part, each.index, state, leaf, described, typed)
+        return name + one.text(context)
+
+    def quoted(raw: bytes) -> str:
+        if encoding == "utf-8" and len(raw) > VALUE * 4 + 4:
+            raw = raw[: VALUE * 4 + 4]
+        return name + display.quote_text(decode_text(raw, encoding), VALUE)
+
+    if state == "binary":
+        return Piece(SLOW, name, make)
+    if oid in (20, 21, 23, 26):
+        return Piece(NUMERIC, name, make)
+    if oid in (700, 701):
+        return Piece(SLOW, name, make)
+    return Piece(QUOTED, name, quoted)

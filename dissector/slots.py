@@ -1,0 +1,159 @@
+"""Many lines of text put together at once, by arrays.
+
+A line is a head and a summary that grows cell by cell. A cell is a column of texts: one window of up to
+WINDOW bytes for each line, of which the first so many count. What is behind them in a window goes to the
+output too, but is written over: by the line's next cell, or by the head of the next line, since heads are
+written last and are not shorter than a window.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+WINDOW = 48
+"""Bytes of a cell at most."""
+
+_NEVER = 1 << 40
+
+
+def _digit_table() -> Array:
+    """The four digits of 0 to 9999; from 10000 on without zeros in front (0 bytes stand there), from
+    20000 on the same, but 0 is "0"."""
+    full = np.array([b"%04d" % i for i in range(10_000)], "S4")
+    bare = np.array([(b"%d" % i).rjust(4, b"\0") for i in range(10_000)], "V4")
+    bare0 = bare.copy()
+    bare0[0] = np.void(b"\0\0\0\0")
+    return np.concatenate([full.view(np.uint32), bare0.view(np.uint32), bare.view(np.uint32)])
+
+
+def _hex_table() -> Array:
+    """The same for four hexadecimal digits, by 65536."""
+    full = np.array([b"%04X" % i for i in range(65_536)], "S4").view(np.uint32)
+    letters = full.view(np.uint8).reshape(-1, 4).copy()
+    for i in range(4):
+        letters[: 16 ** (3 - i), i] = 0
+    bare = letters.copy()
+    bare[0, 3] = ord("0")
+    return np.concatenate([full, letters.view(np.uint32)[:, 0], bare.view(np.uint32)[:, 0]])
+
+
+_TABLES: dict[str, Array] = {}
+
+
+def _table(name: str) -> Array:
+    if name not in _TABLES:
+        _TABLES[name] = _digit_table() if name == "digits" else _hex_table()
+    return _TABLES[name]
+
+
+def decimal(values: Array, blank: bool = False) -> Array:
+    """Twelve bytes a number of up to 32 bits: its digits at the end, 0 bytes before them. blank: 0 is
+    none at all."""
+    table = _table("digits")
+    values = values.astype(np.uint32)
+    high, low = np.divmod(values, np.uint32(10_000))
+    top, middle = np.divmod(high, np.uint32(10_000))
+    out = np.empty((len(values), 3), np.uint32)
+    out[:, 0] = table[top + np.uint32(10_000)]
+    out[:, 1] = table[middle + np.uint32(10_000) * (top == 0)]
+    out[:, 2] = table[low + np.uint32(10_000 if blank else 20_000) * (high == 0)]
+    return out.view(np.uint8)
+
+
+def hexadecimal(values: Array) -> Array:
+    """Eight bytes a number of 32 bits: its hexadecimal digits at the end, 0 bytes before them."""
+    table = _table("hex")
+    high, low = values >> 16, values & 0xFFFF
+    out = np.empty((len(values), 2), np.uint32)
+    out[:, 0] = table[high + 65_536]
+    out[:, 1] = table[low + 131_072 * (high == 0)]
+    return out.view(np.uint8)
+
+
+_TENS = 10 ** np.arange(1, 10, dtype=np.int64)
+_SIXTEENS = 16 ** np.arange(1, 8, dtype=np.int64)
+
+
+def digits_of(values: Array, base: int = 10) -> Array:
+    """How many digits numbers of up to 32 bits have, 1 for 0."""
+    return np.searchsorted(_TENS if base == 10 else _SIXTEENS, values, side="right") + 1
+
+
+def left(cells: Array, lengths: Array) -> Array:
+    """Cells whose text is at their end, with the text at the beginning."""
+    count, width = cells.shape
+    flat = np.zeros(count * width + width, np.uint8)
+    flat[: count * width] = cells.reshape(-1)
+    return windows(flat, width)[np.arange(width, count * width + width, width) - lengths]
+
+
+def windows(data: Any, width: int) -> Array:
+    """At item i the `width` bytes from byte i of `data` on."""
+    size = data.nbytes if isinstance(data, np.ndarray) else len(data)
+    return np.ndarray((max(size - width + 1, 0),), f"V{width}", data, strides=(1,))
+
+
+def packed(texts: list[bytes], width: int = 0) -> Array:
+    """Texts as an array of windows; longer ones are cut."""
+    width = max(width or max(map(len, texts), default=1), 1)
+    return np.array(texts, f"S{width}").view(f"V{width}")
+
+
+class Slots:
+    """The summaries of `count` lines. size: bytes so far; extra: how many of these bytes begin no
+    character; whole: texts that stand for whole summaries, by line."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.size = np.zeros(count, np.int64)
+        self.extra = np.zeros(count, np.int64)
+        self.whole: dict[int, bytes] = {}
+        self._cells: list[tuple[Array, Array, Array]] = []
+
+    def add(self, rows: Array, cells: Array, lengths: Array | int) -> None:
+        """Put cells behind what the lines `rows`, each named once, have."""
+        if cells.ndim == 2:
+            cells = cells.view(f"V{cells.shape[1]}")[:, 0]
+        start = self.size[rows]
+        self._cells.append((rows, cells, start))
+        self.size[rows] = start + lengths
+
+    def add_text(self, rows: Array, text: str) -> None:
+        """The same text for all `rows`."""
+        data = text.encode()
+        if len(data) != len(text):
+            self.extra[rows] += len(data) - len(text)
+        for i in range(0, len(data), WINDOW):
+            part = data[i : i + WINDOW]
+            self.add(rows, np.frombuffer(part, f"V{len(part)}"), len(part))
+
+    def add_texts(self, rows: Array, texts: list[str]) -> None:
+        """A text for each of `rows`."""
+        data = [text.encode() for text in texts]
+        lengths = np.fromiter(map(len, data), np.int64, len(data))
+        characters = np.fromiter(map(len, texts), np.int64, len(data))
+        self.extra[rows] += lengths - characters
+        while len(rows):
+            self.add(rows, packed(data, WINDOW), np.minimum(lengths, WINDOW))
+            more = np.flatnonzero(lengths > WINDOW)
+            rows, lengths = rows[more], lengths[more] - WINDOW
+            data = [data[i][WINDOW:] for i in more.tolist()]
+
+    def characters(self, rows: Array) -> Array:
+        """How many characters lines have so far."""
+        return self.size[rows] - self.extra[rows]
+
+    def write(self, out: Array, begins: Array) -> None:
+        """Write the cells to `out`; a summary begins at its place in `begins`, with `size` bytes of
+        room. What replaced a summary as a whole is not written here."""
+        limit = np.full(self.count, _NEVER)
+        limit[list(self.whole)] = 0
+        for rows, cells, start in self._cells:
+            at = np.minimum(start, limit[rows]) if self.whole else start
+            at += begins[rows]
+            windows(out, cells.itemsize)[at] = cells
