@@ -374,15 +374,21 @@ def _lsn(slots: Slots, rows: Array, values: Array) -> None:
 
 
 def _timestamp(slots: Slots, rows: Array, values: Array, odd: Array) -> None:
-    """``2026-11-29 18:53:12.831399 UTC``; times of other years, or without a fraction, are odd."""
+    """``2026-11-29 18:53:12.831399 UTC``, without a fraction of 0; times of other years are odd."""
     seconds, micros = np.divmod(values, _MICROS)
-    unusual = (micros == 0) | (values <= LOW) | (values >= HIGH)
+    unusual = (values <= LOW) | (values >= HIGH)
     if unusual.any():
         odd[rows[unusual]] = True
         seconds[unusual] = 0
     distinct, which = np.unique(seconds, return_inverse=True)
-    texts = packed([SECONDS[s].encode() for s in distinct.tolist()], 20)
-    slots.add(rows, texts[which], 20)
-    cells = decimal(micros + _MICROS)[:, -6:]
-    slots.add(rows, np.ascontiguousarray(cells), 6)
+    width = len("2026-11-29 18:53:12.")
+    texts = packed([SECONDS[s].encode() for s in distinct.tolist()], width)[which]
+    fraction = np.ascontiguousarray(decimal(micros + _MICROS)[:, -6:])
+    if micros.all():
+        slots.add(rows, texts, width)
+        slots.add(rows, fraction, 6)
+    else:
+        some = micros != 0
+        slots.add(rows, texts, width - 1 + some)
+        slots.add(rows, fraction, some * 6)
     slots.add_text(rows, " UTC")

@@ -119,8 +119,8 @@ class _Times(dict[int, str]):
 
 
 SECONDS = _Times()
-LOW, HIGH = -(1 << 54), 1 << 57
-"""Times between these are years of four digits, without BC."""
+LOW, HIGH = -(1 << 54), 20 * 146_097 * 86_400_000_000
+"""Times between these are years of four digits, without BC: up to the year 9999."""
 
 
 def _time_texts(value: int) -> Texts:
