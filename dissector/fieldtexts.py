@@ -17,7 +17,7 @@ from . import display
 from .display import Context
 from .node import Node, leaves
 from .quick import HIGH, KEEPER, LOW, SECONDS, SHORT, is_safe
-from .shapes import Run
+from .shapes import Heads, Run
 from .slots import WINDOW, Array, Slots, decimal, digits_of, hexadecimal, left, packed
 from .spec import Field
 from .summary import VALUE, WIDTH, summary
@@ -128,7 +128,9 @@ class FieldKind:
     def _tails(self, rest: list[Node], short: Context) -> bool:
         """Take the leaves behind those of fixed width; False where that cannot be."""
         while rest:
-            group, rest = (rest[:2], rest[2:]) if isinstance(rest[0].value, int) else (rest[:1], rest[1:])
+            group, rest = (
+                (rest[:2], rest[2:]) if isinstance(rest[0].value, int) else (rest[:1], rest[1:])
+            )
             node = group[-1]
             declared = node.declaration
             if not isinstance(node.value, bytes) or not isinstance(declared, Field):
@@ -169,10 +171,10 @@ class FieldKind:
         if not good.all():
             left_over = rows[~good].tolist()
             rows, begins, ends = rows[good], begins[good], ends[good]
-        run = Run(data, begins, begins)
+        heads = Run(data, begins, begins).heads(begins, self.size)
         odd = np.zeros(slots.count, bool)
         for i, each in enumerate(self.named):
-            self._column(slots, run, rows, begins, i, each, odd)
+            self._column(slots, heads, rows, i, each, odd)
         if self.tail:
             if all(n.skips for n in self.named):
                 tails = [
@@ -206,12 +208,12 @@ class FieldKind:
         return text if at == end else None
 
     def _column(
-        self, slots: Slots, run: Run, rows: Array, begins: Array, i: int, each: Named, odd: Array
+        self, slots: Slots, heads: Heads, rows: Array, i: int, each: Named, odd: Array
     ) -> None:
         if each.show is None:
             self._text(slots, rows, each.text, i)
             return
-        values = run.gather(begins + each.at, each.width)
+        values = heads.field(each.at, each.width)
         if each.skips:
             shown = values != 0
             if not shown.all():
@@ -230,14 +232,18 @@ class FieldKind:
             _timestamp(slots, rows, values.astype(np.int64), odd)
         else:
             if each.signed:
-                values = values.astype(f"=u{each.width}").view(f"=i{each.width}")
+                values = values.view(f"i{each.width}")
             distinct, which = np.unique(values, return_inverse=True)
             texts = [each.shown(v) for v in distinct.tolist()]
             lengths = np.array([len(t) for t in texts], np.int64)[which]
             long = np.array([len(t) > WINDOW or not t.isascii() for t in texts])
             if long.any():
                 odd[rows[long[which]]] = True
-            slots.add(rows, packed([t.encode() for t in texts], WINDOW)[which], np.minimum(lengths, WINDOW))
+            slots.add(
+                rows,
+                packed([t.encode() for t in texts], WINDOW)[which],
+                np.minimum(lengths, WINDOW),
+            )
 
     def _text(self, slots: Slots, rows: Array, text: str, i: int) -> None:
         if i and any(n.skips for n in self.named[:i]):
@@ -346,7 +352,11 @@ def _named(node: Node, short: Context) -> Named | None:
             return None
         return Named(node.start, length, False, text + make(node.value), None, False, make)
     plain = not (declared.values or declared.flags)
-    show = declared.kind.show if plain and declared.kind.show in ("lsn", "timestamp", "int", "xid") else ""
+    show = (
+        declared.kind.show
+        if plain and declared.kind.show in ("lsn", "timestamp", "int", "xid")
+        else ""
+    )
     if show in ("int", "xid") and length > 4:
         show = ""
     return Named(node.start, length, declared.kind.signed, text, show, node.name == "flags", make)
@@ -364,7 +374,10 @@ def _bytes_maker(node: Node, short: Context) -> Callable[[bytes], str]:
 
 def _lsn(slots: Slots, rows: Array, values: Array) -> None:
     values = values.astype(np.uint64)
-    high, low = (values >> np.uint64(32)).astype(np.int64), (values & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    high, low = (
+        (values >> np.uint64(32)).astype(np.int64),
+        (values & np.uint64(0xFFFFFFFF)).astype(np.int64),
+    )
     for number, text in ((high, "/"), (low, "")):
         counts = digits_of(number, 16)
         cells = left(hexadecimal(number), counts)

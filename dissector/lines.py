@@ -7,18 +7,19 @@ more is known than the first one, and those with findings of their own, are open
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .fieldtexts import FieldKind
+from .node import messages
 from .reading import read_messages
 from .rows import DECRYPTED, DIRECTIONS, INCOMPLETE, NO_LSN
 from .rowtexts import Rows, row_kind
 from .schemas import Schema
 from .shapes import Run, Shape, check_head, shape_of
 from .slots import WINDOW, Array, Slots, decimal, digits_of, hexadecimal, packed, windows
-from .node import messages
 from .spec import Message
 from .summary import VALUE, WIDTH
 from .text import visible
@@ -37,6 +38,9 @@ ROWS = ("Insert", "Update", "Delete")
 MOST_KINDS = 4096
 MOST_ITEMS = 1 << 18
 """Kinds of messages, and states of columns, that are kept."""
+
+MOST_BYTES = 1 << 23
+"""Bytes of messages that are read at once."""
 
 HUGE = 1 << 20
 """Bytes of a message that is opened by itself."""
@@ -87,8 +91,12 @@ class Lines:
         self._numbers: dict[int, int] = {}
         self._sizes = (0, 0)
 
-    def block(self, numbers: Any) -> bytes:
+    def block(self, numbers: Array) -> bytes:
         """A block of lines."""
+        lengths = self.capture.index.rows.column("length")[numbers - 1]
+        if len(numbers) > 1 and int(lengths.sum()) > MOST_BYTES:
+            half = len(numbers) // 2
+            return self.block(numbers[:half]) + self.block(numbers[half:])
         if len(self._kinds) > MOST_KINDS or self._rows.tables.count > MOST_ITEMS:
             self._forget()
         return _Block(self, numbers).write()
@@ -152,7 +160,9 @@ class Lines:
         )  # fmt: skip
         if finding is None or view.found[0] is not finding or not all(s.plain for _, s in around):
             return _Kind()
-        return _Kind(FieldKind(view, short, self.runs.secrets, visible(finding.text)), around=around)
+        return _Kind(
+            FieldKind(view, short, self.runs.secrets, visible(finding.text)), around=around
+        )
 
     # -- what is the same for many
 
@@ -218,7 +228,7 @@ class _Block:
         slots.write(out, begins + size)
         out[begins + total - 1] = _LINE
         self._write_heads(out, heads, begins + size)
-        view = memoryview(out)
+        view = out.data
         for row, text in lines.items():
             at = int(begins[row])
             view[at : at + len(text)] = text
@@ -227,9 +237,11 @@ class _Block:
             view[at : at + len(text)] = text
         return self._joined(out, begins, begins + size, begins + total, room > total)
 
-    def _joined(self, out: Array, begins: Array, middles: Array, ends: Array, spare: Array) -> bytes:
+    def _joined(
+        self, out: Array, begins: Array, middles: Array, ends: Array, spare: Array
+    ) -> bytes:
         """The lines without room between them, and with summaries that are too long cut."""
-        slots, view = self.slots, memoryview(out)
+        slots, view = self.slots, out.data
         long = (slots.size - slots.extra > WIDTH) & ~self.slow
         stop = int(ends[-1]) if len(ends) else 0
         which = np.flatnonzero(long | spare)
@@ -237,8 +249,8 @@ class _Block:
             return bytes(view[:stop])
         parts: list[Any] = []
         at = 0
-        for row, middle, end, next_, cut, wide in zip(
-            which.tolist(), middles[which].tolist(), ends[which].tolist(),
+        for middle, end, next_, cut, wide in zip(
+            middles[which].tolist(), ends[which].tolist(),
             (np.append(begins[1:], stop)[which]).tolist(), long[which].tolist(),
             (slots.extra[which] > 0).tolist(), strict=True,
         ):  # fmt: skip
@@ -274,7 +286,7 @@ class _Block:
         order = np.argsort(kinds, kind="stable")
         r, kinds = r[order], kinds[order]
         edges = [0, *(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), len(r)]
-        for first, last in zip(edges, edges[1:], strict=False):
+        for first, last in pairwise(edges):
             if first < last:
                 self._fields(lines._kinds[int(kinds[first])], r[first:last])
 
@@ -288,11 +300,14 @@ class _Block:
             run = Run(self.data, begins, ends)
             good = np.ones(len(r), bool)
             for offset, shape in kind.around:
-                good &= check_head(run, shape, begins + offset, ends)
+                at = begins + offset
+                good &= check_head(run.heads(at, shape.size), shape, at, ends)
             self.slow[r[~good]] = True
             r, begins, ends = r[good], begins[good], ends[good]
         if len(r):
-            self.slow[kind.fields.write(self.slots, self.data, r, begins, ends, self._opened)] = True
+            self.slow[kind.fields.write(self.slots, self.data, r, begins, ends, self._opened)] = (
+                True
+            )
 
     # -- heads
 
@@ -314,10 +329,15 @@ class _Block:
             side, path = divmod(each, len(paths))
             where = f"{stream[side >> 1]}{DIRECTIONS[side & 1]}"
             texts.append(f"\t{where}\t{'.'.join(paths[path])}\t".encode())
-        heads.append(("exact", np.array([len(t) for t in texts], np.int64)[which], (packed(texts), which)))
+        heads.append(
+            ("exact", np.array([len(t) for t in texts], np.int64)[which], (packed(texts), which))
+        )
         lsn = c["lsn"]
         none = lsn == NO_LSN
-        high, low = (lsn >> np.uint64(32)).astype(np.int64), (lsn & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        high, low = (
+            (lsn >> np.uint64(32)).astype(np.int64),
+            (lsn & np.uint64(0xFFFFFFFF)).astype(np.int64),
+        )
         for number, end in ((high, "/"), (low, "\t")):
             cells = np.empty((self.count, 9), np.uint8)
             cells[:, :8] = hexadecimal(number)
@@ -329,24 +349,32 @@ class _Block:
         heads.append(("right", digits_of(xid) * (xid > 0), decimal(xid, blank=True)))
         found, which = distinct(c["relation"], len(self.capture.index.tables.schemas))
         texts = [lines.relation(each) for each in found.tolist()]
-        heads.append(("exact", np.array([len(t) for t in texts], np.int64)[which], (packed(texts), which)))
+        heads.append(
+            ("exact", np.array([len(t) for t in texts], np.int64)[which], (packed(texts), which))
+        )
         return heads
 
     def _times(self) -> tuple[Array, Array, Array]:
         """Texts of the frames' times; their lengths by message, and which one each message has."""
         time, record = self.c["time"], self.bytes.records
+        known = np.flatnonzero(~self.slow)
         new = np.ones(self.count, bool)
         new[1:] = time[1:] != time[:-1]
-        if not self.lines.constant_digits():
+        even = self.lines.constant_digits() and len(known) > 0
+        if not even:
             new[1:] |= record[1:] != record[:-1]
         at = np.flatnonzero(new)
-        time, record = time[at], record[at]
         which = np.cumsum(new) - 1
-        cells = self._even_times(time, int(record[0])) if self.lines.constant_digits() else None
+        cells = self._even_times(time[at], int(record[known[0]])) if even else None
         if cells is not None:
             return cells, np.full(self.count, cells.itemsize), which
         text = self.lines.runs.time_text
-        texts = [f"\t{text(t, r)}" for t, r in zip(time.tolist(), record.tolist(), strict=True)]
+        texts = [
+            f"\t{text(t, r)}" if not slow else ""
+            for t, r, slow in zip(
+                time[at].tolist(), record[at].tolist(), self.slow[at].tolist(), strict=True
+            )
+        ]
         lengths = np.array([len(t) for t in texts], np.int64)
         return packed([t.encode() for t in texts]), lengths[which], which
 
@@ -382,7 +410,9 @@ class _Block:
                 windows(out, cells.itemsize)[ends - cells.itemsize] = cells
             ends = ends - lengths
 
-    def _write_exact(self, out: Array, lengths: Array, given: Any, ends: Array, rows: Array) -> None:
+    def _write_exact(
+        self, out: Array, lengths: Array, given: Any, ends: Array, rows: Array
+    ) -> None:
         for length in np.flatnonzero(np.bincount(lengths)).tolist():
             which = np.flatnonzero(lengths == length)
             if not length:

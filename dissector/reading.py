@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def _read_side(capture: Capture, side: int, c: dict[str, Any], mine: Array, out:
     reach = np.maximum.accumulate(end)
     breaks = np.flatnonzero(offset[1:] > reach[:-1] + APART) + 1
     edges = [0, *breaks.tolist(), len(mine)]
-    for first, last in zip(edges, edges[1:], strict=False):
+    for first, last in pairwise(edges):
         while first < last:
             start = int(offset[first])
             stop = int(reach[last - 1])

@@ -14,7 +14,7 @@ from .node import Node
 from .opened import Opened
 from .records import dumps, record
 from .rows import DIRECTIONS, NO_LSN
-from .selection import numbers, selected
+from .selection import parts, selected
 from .summary import summary
 from .text import visible
 from .times import iso_time
@@ -47,7 +47,7 @@ def write_list(capture: Capture, out: IO[str], expression: str | None, limit: in
         return
     from .runs import Runs
 
-    chosen, runs = numbers(capture, expression, limit), Runs(capture)
+    chosen, runs = parts(capture, expression, limit), Runs(capture)
     if (
         hasattr(out, "buffer")
         and (getattr(out, "encoding", None) or "").lower().replace("-", "") == "utf8"

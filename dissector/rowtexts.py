@@ -116,10 +116,14 @@ class _Tables:
         base, self.count = self.count, self.count + columns * len(KINDS)
         if self.count > len(self.sort):
             size = max(self.count, len(self.sort) * 2)
-            self.sort = np.concatenate([self.sort, np.full(size - len(self.sort), UNKNOWN, np.uint8)])
+            self.sort = np.concatenate(
+                [self.sort, np.full(size - len(self.sort), UNKNOWN, np.uint8)]
+            )
             for name, times in (("text", 2), ("length", 2), ("extra", 1)):
                 old = getattr(self, name)
-                setattr(self, name, np.concatenate([old, np.zeros(size * times - len(old), old.dtype)]))
+                setattr(
+                    self, name, np.concatenate([old, np.zeros(size * times - len(old), old.dtype)])
+                )
             self.pieces += [None] * (size - len(self.pieces))
         return base
 
@@ -487,7 +491,8 @@ def _values(cells: Array, size: Array, numeric: Array) -> tuple[Array, Array, Ar
 
 def _odd(seen: Array, held: Array, numeric: Array) -> Array | None:
     """Mask of the values that hold other bytes than those that are shown as they are; None for none."""
-    digits = numeric.any()
+    digits = bool(numeric.any())
+    odd: Array
     if digits and numeric.all():
         odd = (seen - np.uint8(48)) > 9
         odd &= seen != 0
@@ -506,7 +511,7 @@ def _odd(seen: Array, held: Array, numeric: Array) -> Array | None:
         return None
     if digits:  # a minus sign in front is usual
         odd[numeric & (seen[:, 0] == ord("-")) & (held > 1), 0] = False
-    bad: Array = odd.any(axis=1)
+    bad: Array = np.logical_or.reduce(odd, axis=1)
     if not full:
         bad |= np.count_nonzero(seen, axis=1) != held
     return bad

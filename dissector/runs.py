@@ -13,6 +13,7 @@ from itertools import islice
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .lines import Lines
 from .objects import Objects
@@ -23,8 +24,8 @@ from .schemas import Schema
 from .times import SECOND, iso_time
 from .view import Capture
 
-BLOCK = 2048
-"""Messages whose bytes are read at once."""
+FIRST, BLOCK = 1024, 1 << 15
+"""Messages whose lines are made at once: of the first block, so that something is seen soon, and at most."""
 
 FIELDS_BLOCK = 128
 """The same where each field is written: an object takes some ten thousand bytes."""
@@ -34,6 +35,9 @@ MANY = 20_000
 
 KINDS = 256
 """Kinds of messages that are kept apart."""
+
+Numbers = Iterable[int] | Iterable[NDArray[np.int64]]
+"""Numbers of messages, one by one or as arrays."""
 
 WIDE = 1 << 23
 """Bytes of a stream that are read at once: where the chosen messages lie further apart, each is opened."""
@@ -75,48 +79,43 @@ class Runs:
 
     # -- what the writers ask for
 
-    def lines(self, numbers: Iterable[int]) -> Iterator[list[str]]:
+    def lines(self, numbers: Numbers) -> Iterator[list[str]]:
         """The list's cells, tab-separated, in blocks."""
-        for block in _blocks(numbers):
-            yield self._lines.block(block).decode().split("\n")[:-1]
+        for text in self.written(numbers, fields=False):
+            yield text.decode().split("\n")[:-1]
 
-    def objects(self, numbers: Iterable[int]) -> Iterator[list[str]]:
+    def objects(self, numbers: Numbers) -> Iterator[list[str]]:
         """JSON objects with fields, in blocks."""
-        for block in _blocks(numbers, FIELDS_BLOCK):
-            yield self._objects.block(block).decode().split("\n")[:-1]
+        for text in self.written(numbers, fields=True):
+            yield text.decode().split("\n")[:-1]
 
-    def written(self, numbers: Iterable[int], fields: bool) -> Iterator[bytes]:
+    def written(self, numbers: Numbers, fields: bool) -> Iterator[bytes]:
         """Lines, or JSON objects with `fields`, as text to write."""
-        for part in _blocks(numbers, FIELDS_BLOCK if fields else BLOCK):
+        for part in _blocks(numbers, *_sizes(fields)):
             yield self._text(part, fields)
 
-    def write(self, out: IO[bytes], numbers: Iterable[int], fields: bool) -> None:
+    def write(self, out: IO[bytes], numbers: Numbers, fields: bool) -> None:
         """Write what `written` gives to `out`. Where there are many messages, several processes share
         the work; what is written does not depend on it."""
-        source = iter(numbers)
-        ahead = list(islice(source, MANY))
-        for text in self.written(ahead, fields):
-            out.write(text)
-        if len(ahead) < MANY:
-            return
-        count = processors()
-        if count < 2:
-            for text in self.written(source, fields):
-                out.write(text)
-            return
-        chosen = np.fromiter(source, np.int64)
-        size = FIELDS_BLOCK if fields else BLOCK
-        blocks = [chosen[i : i + size] for i in range(0, len(chosen), size)]
-        write_in_order(out, blocks, lambda block: self._text(block.tolist(), fields), count)
+        done = 0
+        blocks = _blocks(numbers, *_sizes(fields))
+        for block in blocks:
+            out.write(self._text(block, fields))
+            done += len(block)
+            if done >= MANY and processors() > 1:
+                break
+        rest = list(blocks)
+        if rest:
+            write_in_order(out, rest, lambda block: self._text(block, fields))
 
-    def _text(self, numbers: list[int], fields: bool) -> bytes:
-        return self._objects.block(numbers) if fields else self._lines.block(numbers)
+    def _text(self, numbers: NDArray[np.int64], fields: bool) -> bytes:
+        return self._objects.block(numbers.tolist()) if fields else self._lines.block(numbers)
 
     # -- one block
 
     def columns(self, numbers: Any) -> dict[str, Any]:
         """The rows' columns for `numbers`, and two more: number, and a key of path, dialect and schema."""
-        at = np.array(numbers, np.int64) - 1
+        at = np.asarray(numbers, np.int64) - 1
         c = {name: self.capture.index.rows.column(name)[at] for name, _ in COLUMNS}
         c["number"] = at + 1
         c["key"] = c["relation"].astype(np.uint64) << np.uint64(32) | (
@@ -209,8 +208,37 @@ class Runs:
         return np.array(texts, object)[which].tolist()
 
 
-def _blocks(numbers: Iterable[int], size: int = 0) -> Iterator[list[int]]:
-    """`numbers` in lists of up to `size`, BLOCK if it is 0."""
+def _sizes(fields: bool) -> tuple[int, int]:
+    """Messages of the first block, and of the largest ones."""
+    return (FIELDS_BLOCK, FIELDS_BLOCK) if fields else (FIRST, BLOCK)
+
+
+def _arrays(numbers: Numbers) -> Iterator[NDArray[np.int64]]:
+    if isinstance(numbers, range):
+        yield np.arange(numbers.start, numbers.stop, numbers.step)
+        return
     source = iter(numbers)
-    while block := list(islice(source, size or BLOCK)):
-        yield block
+    for each in source:
+        if isinstance(each, np.ndarray):
+            yield each
+        else:
+            yield np.array([each, *islice(source, FIRST - 1)], np.int64)
+
+
+def _blocks(numbers: Numbers, size: int, most: int) -> Iterator[NDArray[np.int64]]:
+    """`numbers` in arrays of `size` numbers, each twice as large as the one before, up to `most`."""
+    held: list[NDArray[np.int64]] = []
+    count = 0
+    for part in _arrays(numbers):
+        held.append(part)
+        count += len(part)
+        if count < size:
+            continue
+        rest = np.concatenate(held)
+        while len(rest) >= size:
+            yield rest[:size]
+            rest = rest[size:]
+            size = min(size * 2, most)
+        held, count = [rest], len(rest)
+    if count:
+        yield np.concatenate(held)

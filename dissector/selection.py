@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .view import Capture, MessageView
 
@@ -13,12 +16,29 @@ Wanted = str | Iterable[int] | None
 
 def numbers(capture: Capture, expression: Wanted, limit: int | None = None) -> Iterator[int]:
     """Numbers of the messages that match, at most `limit`; reads the capture as far as it is needed."""
-    return islice(_numbers(capture, expression), limit)
+    return chain.from_iterable(part.tolist() for part in parts(capture, expression, limit))
 
 
-def _numbers(capture: Capture, expression: Wanted) -> Iterator[int]:
+def parts(
+    capture: Capture, expression: Wanted, limit: int | None = None
+) -> Iterator[NDArray[np.int64]]:
+    """The same as arrays, as they are found."""
+    left = limit
+    for part in _parts(capture, expression, limit):
+        if left is not None and len(part) >= left:
+            yield part[:left]
+            return
+        yield part
+        left = left - len(part) if left is not None else None
+
+
+def _parts(capture: Capture, expression: Wanted, limit: int | None) -> Iterator[NDArray[np.int64]]:
+    if limit == 0:
+        return
     if expression is not None and not isinstance(expression, str):
-        yield from map(int, expression)
+        if not isinstance(expression, np.ndarray):
+            expression = list(map(int, expression))
+        yield np.asarray(expression, np.int64)
         return
     if expression:
         from .query import compile as compiled
@@ -26,17 +46,18 @@ def _numbers(capture: Capture, expression: Wanted) -> Iterator[int]:
         chosen = compiled(expression)  # what is wrong in it is told before the capture is read
         capture.read()
         for step in chosen.search(capture.index, capture.message):
-            yield from (place + 1 for place in step.rows.tolist())
+            yield np.asarray(step.rows, np.int64) + 1
             capture.undecided = chosen.gave_up
         return
-    if capture.index.complete:
-        yield from range(1, capture.count + 1)
-        return
-    done = capture.count
-    yield from range(1, done + 1)
-    for _ in capture.batches():
-        yield from range(done + 1, capture.count + 1)
+    done = 0
+    batches = iter(capture.batches()) if not capture.index.complete else iter(())
+    while True:
+        yield np.arange(done + 1, capture.count + 1)
         done = capture.count
+        try:
+            next(batches)
+        except StopIteration:
+            return
 
 
 def selected(
