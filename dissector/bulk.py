@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from . import catalogue
 from .annotate import annotate
+from .capture.marks import marks_of
 from .decode import probes
 from .facts import of_node
 from .node import findings, messages
@@ -58,9 +59,12 @@ LONG_BODY = 1 << 16
 """Longer ones are not kept."""
 
 
-def walk(data: bytes, at: int, tag: int, limit: int) -> tuple[Array, int]:
+def walk(
+    data: bytes, at: int, tag: int, limit: int, marks: Array | None = None
+) -> tuple[Array, int]:
     """Starts of the whole messages with the type byte `tag` that follow each other from `at`.
 
+    marks: all places in `data` where one may begin (`dissector.capture.marks`), where they are known.
     Returns (starts, where the walk stopped): at the first message that is not whole, has another
     type byte or a length that none can have, or when about `limit` messages were found.
     """
@@ -71,7 +75,12 @@ def walk(data: bytes, at: int, tag: int, limit: int) -> tuple[Array, int]:
         np.ndarray((max(size - 4, 0),), ">u4", data, strides=(1,), offset=1) if size > 4 else raw
     )
     while count < limit and at + HEADER <= size and raw[at] == tag:
-        found, after = _window(raw, lengths, at, tag, window, parts)
+        if marks is not None:
+            first = int(marks.searchsorted(at))
+            places = marks[first : first + limit - count].astype(np.int64)
+        else:
+            places = marks_of(raw[at : at + window + 1], tag) + np.int64(at)
+        found, after = _chained(raw, lengths, at, places, parts)
         count += found
         if not found:  # a long one, or the end of them
             after = at + 1 + int(lengths[at])
@@ -84,16 +93,15 @@ def walk(data: bytes, at: int, tag: int, limit: int) -> tuple[Array, int]:
     return (np.concatenate(parts) if parts else np.empty(0, np.int64)), at
 
 
-def _window(
-    raw: Array, lengths: Array, at: int, tag: int, window: int, parts: list[Array]
+def _chained(
+    raw: Array, lengths: Array, at: int, places: Array, parts: list[Array]
 ) -> tuple[int, int]:
-    """The messages that begin in the `window` bytes from `at`: how many, and where they stopped.
+    """The messages that begin at `places`, from `at` on: how many, and where they stopped.
 
     Every place that has the type byte and a zero behind it may be a message. Most are: so nearly
     always each one ends where the next begins, and only the exceptions are looked at one by one.
     """
-    stop = min(at + window, len(lengths))
-    places = np.flatnonzero((raw[at:stop] == tag) & (raw[at + 1 : stop + 1] == 0)) + at
+    places = places[: int(places.searchsorted(len(lengths)))]
     if not len(places) or places[0] != at:
         return 0, at
     length = lengths[places].astype(np.int64)

@@ -200,7 +200,7 @@ class Framer(Damage):
         tag = LANE_TAGS[lane]
         if side.at >= len(side.buffer) or side.buffer[side.at] != tag:
             return None
-        begins, stop = walk(side.buffer, side.at, tag, BLOCK)
+        begins, stop = walk(side.buffer, side.at, tag, BLOCK, side.marks_for(tag))
         count = len(begins)
         ends = np.append(begins[1:], stop)[:count]
         long = np.flatnonzero(ends - begins > HUGE)
@@ -240,7 +240,7 @@ class Framer(Damage):
         if side.looked is None or side.looked[0] != key:
             stop = side.at
             if side.left() and side.buffer[side.at] == tag:
-                _, stop = walk(side.buffer, side.at, tag, BLOCK)
+                _, stop = walk(side.buffer, side.at, tag, BLOCK, side.marks_for(tag))
             side.looked = (key, stop)
         at = side.looked[1]
         if len(side.buffer) - at < recognise.HEADER or side.buffer[at] == tag:

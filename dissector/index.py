@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from .capture import CaptureFiles, Chunk, End, Pieces, StreamFinding, Streams
+from .capture.far import FarStreams, may_be_far
 from .findings import Finding
 from .framing import Framer
 from .links import CancelLinks
@@ -24,7 +25,7 @@ from .rows import BACKEND, COLUMNS, DECRYPTED, FRONTEND, Columns, Rows, empty_co
 from .schemas import Dialect, Path, Schema, Tables
 from .secrets import Keys
 from .session import Assumptions
-from .sides import Block, Framed
+from .sides import MARKED, Block, Framed
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,9 @@ class Indexer:
         self.files = files
         self.fast = fast
         self.options = options
-        self.streams = Streams(files)
+        self.streams: Streams | FarStreams = Streams(files)
+        if fast and may_be_far(files):
+            self.streams = FarStreams(files, MARKED)
         self.tables = Tables()
         self.framers: dict[int, Framer] = {}
         self.keys = Keys(options.keylog)
@@ -256,7 +259,7 @@ def _of_block(number: int, block: Block) -> Columns:
     }
 
 
-def summary_facts(streams: Streams) -> dict[str, Any]:
+def summary_facts(streams: Streams | FarStreams) -> dict[str, Any]:
     """Packets, TCP connections and ports: what is said where there is no PostgreSQL."""
     stats = streams.stats
     return {"packets": stats.packets, "segments": stats.tcp, "ports": dict(streams.ports)}

@@ -33,9 +33,14 @@ class Pieces(NamedTuple):
 
 
 class Chunk:
-    """Consecutive bytes of one direction. `data` is copied out of the files when first asked for."""
+    """Consecutive bytes of one direction. `data` is copied out of the files when first asked for.
 
-    __slots__ = ("_data", "_read", "connection", "direction", "length", "offset", "pieces")
+    marks: places in it where messages may begin (`dissector.capture.marks`), None where nobody looked.
+    """
+
+    __slots__ = (
+        "_data", "_read", "_shared", "connection", "direction", "length", "marks", "offset", "pieces",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -53,19 +58,33 @@ class Chunk:
         self.pieces = pieces
         self._read = read
         self._data: bytes | None = None
+        self._shared: memoryview | None = None
+        self.marks: Array | None = None
 
     @property
     def data(self) -> bytes:
         """The bytes, `length` of them. Ask while the files are open."""
         if self._data is None:
-            self._data = self._read(self.pieces, b"")
+            self._data = self.after(b"")
         return self._data
 
     def after(self, before: bytes) -> bytes:
         """`before` and then the bytes. Ask while the files are open."""
         if self._data is not None:
             return before + self._data
+        if self._shared is not None:
+            return b"".join((before, self._shared))
         return self._read(self.pieces, before)
+
+    def share(self, memory: memoryview) -> None:
+        """The bytes lie in `memory` until `let_go`."""
+        self._shared = memory
+
+    def let_go(self) -> None:
+        """`memory` is used for something else from now on."""
+        if self._shared is not None:
+            self._shared.release()
+            self._shared = None
 
     @property
     def arrival(self) -> int:

@@ -81,6 +81,7 @@ class CaptureFiles:
             label = labels[number] if labels else ""
             source = Source(number, fspath(path), spool_limit, label=label, growing=growing)
             self.sources.append(source)
+        self.follows = growing or follow is not None
         self._readers = [_reader(source, self.notes, follow) for source in self.sources]
 
     def __enter__(self) -> CaptureFiles:

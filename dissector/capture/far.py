@@ -1,0 +1,317 @@
+"""`Streams` that a second process makes: it reads the files, puts segments in order, and looks for where
+messages may begin, while this one follows the sessions.
+
+What comes is the same, batch by batch, and does not depend on which of the two is quicker. The bytes of
+a batch lie in memory that both share, two batches at a time; where they do not fit there, they
+are read from the files here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import mmap
+import os
+import pickle
+import struct
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dissector.capture.connections import Connection
+from dissector.capture.events import Chunk, Event, Pieces, StreamBatch, StreamFinding
+from dissector.capture.files import CaptureFiles
+from dissector.capture.frames import FILE_SHIFT, OFFSET
+from dissector.capture.link import LinkStats
+from dissector.capture.marks import marks_of
+from dissector.capture.tcp import Streams
+from dissector.errors import CaptureError
+from dissector.findings import Finding
+
+ENOUGH = 16 << 20
+"""Bytes of files from which on a second process is worth its start."""
+
+SLOTS, ROOM = 2, 5 << 20
+"""Batches whose bytes are shared at a time, and bytes of each."""
+
+_SIZE = struct.Struct("<I")
+
+
+def may_be_far(files: CaptureFiles) -> bool:
+    """Whether a second process can read `files`, and pays. A fork beside other threads may copy a lock
+    that one of them holds; a file that grows is waited for, not worked for."""
+    if files.follows or sum(source.size for source in files.sources) < ENOUGH:
+        return False
+    if not hasattr(os, "fork") or threading.active_count() > 1:
+        return False
+    try:
+        return len(os.sched_getaffinity(0)) > 1
+    except AttributeError:  # not on every system
+        return (os.cpu_count() or 1) > 1
+
+
+@dataclass(slots=True)
+class _Part:
+    """One batch on its way. chunks: (place among the events, connection, direction, first and last row of
+    `pieces`, place of the bytes in the slot or -1, places of marks). files: what reading taught."""
+
+    first: int
+    last: int
+    events: list[Event]
+    findings: list[StreamFinding]
+    connections: list[Connection]
+    clients: dict[int, int | None]
+    pieces: Pieces | None
+    chunks: list[tuple[int, int, int, int, int, int, int]]
+    marks: list[Any]
+    files: _Files
+
+
+@dataclass(slots=True)
+class _Files:
+    """What reading taught of the files since the last batch."""
+
+    frames: int
+    reached: dict[int, int]
+    findings: list[Finding]
+    secrets: list[tuple[int, bytes]]
+    known: Any = None
+
+
+@dataclass(slots=True)
+class _Last:
+    """What stands at the end."""
+
+    files: _Files
+    stats: LinkStats
+    findings: list[Finding]
+    names: dict[str, list[str]] = field(default_factory=dict)
+    dropped: dict[int, int] = field(default_factory=dict)
+
+
+class FarStreams:
+    """The same as `Streams`, as far as an index needs it. tag: type byte of messages to look for."""
+
+    def __init__(self, files: CaptureFiles, tag: int) -> None:
+        self.files = files
+        self.tag = tag
+        self.connections: list[Connection] = []
+        self.findings: list[Finding] = []
+        self.stats = LinkStats()
+        self.ignored: set[int] = set()
+        self._near = Streams(files)  # reads bytes, nothing else
+
+    @property
+    def ports(self) -> Counter[int]:
+        """Server ports, each with the number of its connections."""
+        return Counter(c.server_port for c in self.connections)
+
+    def ignore(self, connection: int) -> None:
+        """Nobody wants to know more of a connection: its chunks are not handed on."""
+        self.ignored.add(connection)
+
+    def batches(self) -> Iterator[StreamBatch]:
+        """The events of the capture. Raises CaptureError where the other process died."""
+        shared = mmap.mmap(-1, SLOTS * ROOM)
+        source, sink = os.pipe()
+        free, freed = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(source)
+            os.close(freed)
+            _child(self.files, self.tag, shared, sink, free)
+        os.close(sink)
+        os.close(free)
+        try:
+            with open(source, "rb", closefd=False) as incoming:
+                number = 0
+                while isinstance(part := _received(incoming), _Part):
+                    chunks = []
+                    batch = self._batch(part, shared, number % SLOTS * ROOM, chunks)
+                    yield batch
+                    for chunk in chunks:
+                        chunk.let_go()
+                    with contextlib.suppress(BrokenPipeError):  # it has ended, all was sent
+                        os.write(freed, b".")
+                    number += 1
+            self._finish(part)
+        finally:
+            os.close(source)
+            os.close(freed)  # the child ends when it reads that
+            os.waitpid(child, 0)
+
+    def _batch(self, part: _Part, shared: mmap.mmap, slot: int, chunks: list[Chunk]) -> StreamBatch:
+        self._learn(part.files)
+        self.connections += part.connections
+        for number, client in part.clients.items():
+            self.connections[number].client = client
+        batch = StreamBatch(part.first, part.last, part.events, part.findings, part.connections)
+        for place, connection, direction, low, high, at, marked in part.chunks:
+            if connection in self.ignored:
+                continue
+            assert part.pieces is not None
+            pieces = part.pieces.rows(slice(low, high))
+            offset = int(pieces.offset[0])
+            length = int(pieces.offset[-1]) + int(pieces.length[-1]) - offset
+            chunk = Chunk(connection, direction, offset, length, pieces, self._near.read)
+            if at >= 0:
+                chunk.share(memoryview(shared)[slot + at : slot + at + length])
+                chunk.marks = part.marks[marked]
+            chunks.append(chunk)
+            batch.events[place] = chunk
+        batch.events = [event for event in batch.events if event is not None]
+        return batch
+
+    def _learn(self, files: _Files) -> None:
+        mine = self.files
+        mine.frames = files.frames
+        mine.reached = files.reached
+        mine.notes.findings += files.findings
+        mine.notes.secrets += files.secrets
+        if files.known is not None:
+            mine.learn(files.known)
+
+    def _finish(self, last: Any) -> None:
+        if not isinstance(last, _Last):
+            raise CaptureError(
+                "the process that read the capture ended early; is there memory left? "
+                "With one processor (taskset -c 0 pgdissect ...) there is only one process"
+            )
+        self._learn(last.files)
+        self.stats, self.findings = last.stats, last.findings
+        self.files.notes.names |= last.names
+        self.files.notes.dropped |= last.dropped
+
+
+def _received(incoming: Any) -> Any:
+    """The next object of the other process, None at a sudden end."""
+    head = incoming.read(_SIZE.size)
+    if len(head) < _SIZE.size:
+        return None
+    (count,) = _SIZE.unpack(head)
+    sizes = incoming.read(count * 8)
+    if len(sizes) < count * 8:
+        return None
+    parts = []
+    for size in struct.unpack(f"<{count}Q", sizes):
+        data = bytearray(size)
+        if incoming.readinto(data) < size:
+            return None
+        parts.append(data)
+    return pickle.loads(parts[0], buffers=parts[1:])  # what our own process wrote
+
+
+def _send(sink: int, what: Any) -> None:
+    buffers: list[pickle.PickleBuffer] = []
+    head = pickle.dumps(what, protocol=5, buffer_callback=buffers.append)
+    parts = [memoryview(head), *(buffer.raw() for buffer in buffers)]
+    sizes = struct.pack(f"<I{len(parts)}Q", len(parts), *(p.nbytes for p in parts))
+    for data in (memoryview(sizes), *parts):
+        rest = data
+        while rest:
+            rest = rest[os.write(sink, rest) :]
+
+
+# -- in the other process
+
+
+def _child(files: CaptureFiles, tag: int, shared: mmap.mmap, sink: int, free: int) -> None:
+    """Read everything, hand it on, and end without what the other one would do at its end."""
+    try:
+        gc.disable()
+        _Sender(files, tag, shared, sink, free).run()
+    except (BrokenPipeError, KeyboardInterrupt):
+        pass
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(0)
+
+
+class _Sender:
+    """Sends batches, at most SLOTS ahead of the one who takes them."""
+
+    def __init__(
+        self, files: CaptureFiles, tag: int, shared: mmap.mmap, sink: int, free: int
+    ) -> None:
+        self.files, self.tag, self.sink, self.free = files, tag, sink, free
+        self.shared = memoryview(shared)
+        self.bytes = np.frombuffer(shared, np.uint8)
+        self.streams = Streams(files)
+        self.findings = self.secrets = 0
+        self.told: Any = None
+
+    def run(self) -> None:
+        for number, batch in enumerate(self.streams.batches()):
+            if number >= SLOTS and not os.read(self.free, 1):
+                return  # nobody wants more
+            _send(self.sink, self._part(batch, number % SLOTS * ROOM))
+        notes = self.files.notes
+        last = _Last(
+            self._files(), self.streams.stats, self.streams.findings, notes.names, notes.dropped
+        )
+        _send(self.sink, last)
+
+    def _files(self) -> _Files:
+        """What is new since the last batch."""
+        files, notes = self.files, self.files.notes
+        news = _Files(
+            files.frames, dict(files.reached),
+            notes.findings[self.findings :], notes.secrets[self.secrets :],
+        )  # fmt: skip
+        self.findings, self.secrets = len(notes.findings), len(notes.secrets)
+        interfaces, sections, comments = files.known()
+        told = len(interfaces), sum(map(len, sections)), sum(map(len, comments.values()))
+        if told != self.told:
+            news.known, self.told = (interfaces, sections, comments), told
+        return news
+
+    def _part(self, batch: StreamBatch, slot: int) -> _Part:
+        events: list[Any] = []
+        rows: list[Pieces] = []
+        chunks, marks = [], []
+        low = at = 0
+        for event in batch.events:
+            if not isinstance(event, Chunk):
+                events.append(event)
+                continue
+            high = low + len(event.pieces.offset)
+            place = -1
+            if at + event.length <= ROOM:
+                place = at
+                self._copy(event.pieces, slot + at)
+                marks.append(marks_of(self.bytes[slot + at : slot + at + event.length], self.tag))
+                at += event.length
+            chunks.append(
+                (len(events), event.connection, event.direction, low, high, place, len(marks) - 1)
+            )
+            rows.append(event.pieces)
+            events.append(None)
+            low = high
+        pieces = Pieces(*map(np.concatenate, zip(*rows, strict=True))) if rows else None
+        clients = {
+            e.connection: self.streams.connections[e.connection].client for e in batch.events
+        }
+        return _Part(
+            batch.first, batch.last, events, batch.findings, batch.connections, clients, pieces,
+            chunks, marks, self._files(),
+        )  # fmt: skip
+
+    def _copy(self, pieces: Pieces, to: int) -> None:
+        """Put the bytes of pieces into the shared memory."""
+        views = [source.view for source in self.files.sources]
+        shared = self.shared
+        position = pieces.position
+        for number, start, length in zip(
+            (position >> FILE_SHIFT).tolist(), (position & OFFSET).tolist(),
+            pieces.length.tolist(), strict=True,
+        ):  # fmt: skip
+            after = to + length
+            shared[to:after] = views[number][start : start + length]
+            to = after
