@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import catalogue
+from .ahead import NOTHING, form_of
 from .annotate import annotate
 from .capture.marks import marks_of
 from .decode import probes
@@ -33,13 +34,12 @@ from .shapes import (
     ROOM,
     Run,
     Shape,
-    among,
     check_head,
     check_tail,
     shape_of,
-    walk_tuples,
 )
 from .spec import Dialect, Message
+from .tuples import Tuples, sound
 
 Array = NDArray[Any]
 
@@ -193,7 +193,7 @@ class _Pass:
     has_oid: Array
     silent: Array
     columns: Array
-    tuples: list[tuple[Array, Array, Shape]]
+    tuples: list[Tuples]
 
 
 _NOTHING: tuple[int, Schema | None] = (0, None)
@@ -223,6 +223,7 @@ class CopyBoth:
         self.before: dict[int, int] = {}
         self._known: dict[tuple[Any, ...], _Known] = {}
         self._described: dict[int, tuple[int, Schema]] = {}
+        self._widths = np.zeros(0, np.int32)  # by number of a schema, -2 for those without columns
 
     def frontend(self, run: Run, dialect: Dialect) -> Answers:
         """Status updates and feedback of the client: nothing to follow, only to check."""
@@ -297,7 +298,10 @@ class CopyBoth:
         for key, chosen in grouped(keys):
             if key != 0xFFFF:
                 self._kind(work, chosen, inner[chosen], key & 0xFF, dialects[key >> 8], prefix)
-        self._tuples(work)
+        if work.tuples:
+            looked = np.concatenate([places for places, _, _ in work.tuples])
+            good = sound(run, work.tuples, work.columns)
+            work.read[looked[~good[looked]]] = True
         work.read |= odd
         self._follow(work, tags, in_stream, carries, dialects, inner)
         self._relations(work)
@@ -370,57 +374,27 @@ class CopyBoth:
         if shape.tail:
             check_tail(run, shape, at, end, good)
         if shape.tuples:
-            work.tuples.append((chosen[good], at[good] + shape.size, shape))
+            self._tuples(work, tag, shape, chosen, at, good)
         if shape.severity:
             work.answers.severity[chosen] = shape.severity
         if not good.all():
             work.read[chosen[~good]] = True
 
-    def _tuples(self, work: _Pass) -> None:
-        """Walk the tuples of all row messages: all old ones, then all new ones."""
-        if not work.tuples:
-            return
-        run = work.run
-        chosen = np.concatenate([places for places, _, _ in work.tuples])
-        at = np.concatenate([at for _, at, _ in work.tuples])
-        end = run.ends[chosen]
-        good = np.ones(len(chosen), bool)
-        first = 0
-        wants_old = np.zeros(len(chosen), bool)
-        wants_new = np.zeros(len(chosen), bool)
-        for places, _, shape in work.tuples:
-            part = slice(first, first + len(places))
-            first += len(places)
-            wants_new[part] = shape.new >= 0
-            if shape.old:
-                letter = run.u1[at[part]]
-                there = at[part] < end[part]
-                olds = among(letter, shape.old) & there
-                wants_old[part] = olds
-                good[part] &= (olds | (not shape.old_required)) & there
-        self._walk(work, 0, np.flatnonzero(wants_old & good), chosen, at, end, good, 1)
-        first = 0
-        for places, _, shape in work.tuples:
-            part = slice(first, first + len(places))
-            first += len(places)
-            if shape.new >= 0:
-                here = np.minimum(at[part], end[part])
-                good[part] &= (at[part] < end[part]) & (run.u1[here] == shape.new)
-        self._walk(work, 1, np.flatnonzero(wants_new & good), chosen, at, end, good, 1)
-        good &= at == end
-        work.read[chosen[~good]] = True
-
-    @staticmethod
-    def _walk(
-        work: _Pass, which: int, picked: Array, chosen: Array, at: Array, end: Array, good: Array,
-        letter: int,
-    ) -> None:  # fmt: skip
-        if not len(picked):
-            return
-        after, count, fine = walk_tuples(work.run, at[picked] + letter, end[picked])
-        good[picked] &= fine
-        at[picked] = after
-        work.columns[which, chosen[picked]] = count
+    def _tuples(
+        self, work: _Pass, tag: int, shape: Shape, chosen: Array, at: Array, good: Array
+    ) -> None:
+        """Have the tuples of messages looked at, unless somebody has done so already."""
+        ahead, form = work.run.ahead, form_of(tag, shape)
+        if ahead is not None and form != NOTHING:
+            known = (ahead.form[chosen] == form) & good
+            mine = chosen[known]
+            work.columns[0, mine], work.columns[1, mine] = ahead.old[mine], ahead.new[mine]
+            left = good & ~known
+            if not left.any():
+                return
+        else:
+            left = good
+        work.tuples.append((chosen[left], at[left] + shape.size, shape))
 
     def _follow(
         self, work: _Pass, tags: Array, in_stream: Array, carries: Array,
@@ -528,12 +502,11 @@ class CopyBoth:
             found[mine] = numbers[np.searchsorted(when, places[mine])]
         work.answers.relation[places] = found
         schemas = self.tables.schemas
-        numbers, place = np.unique(found, return_inverse=True)
-        widths = [
-            len(schemas[n].columns) if schemas[n].kind == "relation" else -2
-            for n in numbers.tolist()
-        ]
-        width = np.array(widths, np.int64)[place]
+        if len(self._widths) < len(schemas):
+            more = [schemas[n] for n in range(len(self._widths), len(schemas))]
+            wide = [len(each.columns) if each.kind == "relation" else -2 for each in more]
+            self._widths = np.concatenate((self._widths, np.array(wide, np.int32)))
+        width = self._widths[found]
         odd = width < 0
         for counts in work.columns[:, places]:
             odd |= (counts >= 0) & (counts != width)

@@ -220,7 +220,8 @@ class Framer(Damage):
             side.slow_until = side.base + (int(begins[count]) + 1 if count < len(begins) else stop)
             return None
         begins = begins[:count]
-        answers = self._answers(lane, direction, Run(side.buffer, begins, ends))
+        ahead = side.ahead.of(begins) if side.marks_for(tag) is not None and side.ahead else None
+        answers = self._answers(lane, direction, Run(side.buffer, begins, ends, ahead))
         side.at = int(ends[-1])
         side.consumed += side.at - int(begins[0])
         side.count += count

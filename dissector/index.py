@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .ahead import look_ahead
 from .capture import CaptureFiles, Chunk, End, Pieces, StreamFinding, Streams
 from .capture.far import FarStreams, may_be_far
 from .findings import Finding
@@ -25,7 +26,7 @@ from .rows import BACKEND, COLUMNS, DECRYPTED, FRONTEND, Columns, Rows, empty_co
 from .schemas import Dialect, Path, Schema, Tables
 from .secrets import Keys
 from .session import Assumptions
-from .sides import MARKED, Block, Framed
+from .sides import Block, Framed
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Indexer:
         self.options = options
         self.streams: Streams | FarStreams = Streams(files)
         if fast and may_be_far(files):
-            self.streams = FarStreams(files, MARKED)
+            self.streams = FarStreams(files, look_ahead)
         self.tables = Tables()
         self.framers: dict[int, Framer] = {}
         self.keys = Keys(options.keylog)
@@ -196,8 +197,14 @@ class Indexer:
         if not blocks:
             return empty_columns(), [], []
         joined = {name: np.concatenate([b[name] for b in blocks]) for name in blocks[0]}
-        order = np.argsort(joined.pop("arrival"), kind="stable")  # keeps stream order in a frame
-        columns = {name: joined[name][order].astype(dtype, copy=False) for name, dtype in COLUMNS}
+        arrival = joined.pop("arrival")
+        if (arrival[1:] >= arrival[:-1]).all():
+            columns = {name: joined[name].astype(dtype, copy=False) for name, dtype in COLUMNS}
+            return columns, found, subxids
+        order = np.argsort(arrival, kind="stable")  # keeps stream order in a frame
+        columns = {
+            name: joined[name].take(order).astype(dtype, copy=False) for name, dtype in COLUMNS
+        }
         if found or subxids:
             place = np.empty(count, np.int64)
             place[order] = np.arange(count)

@@ -6,28 +6,23 @@ one is read by itself. Nothing here knows a message: all places come from the ca
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from . import catalogue
 from .findings import CODES
 from .spec import Choice, Dialect, Field, Message, Repeat, When
+
+if TYPE_CHECKING:
+    from .ahead import Ahead
 
 Array = NDArray[Any]
 
 MOST_COLUMNS = 4096
 """Columns of a tuple that is walked with others: more than any table has is read by itself."""
-
-FEW = 24
-"""Tuples that still have columns, below which they are walked one by one."""
-
-WIDE, SPARSE = 32, 8
-"""Tuples of at least so many columns, of which at most so many can have a value, are walked one by one."""
 
 ROOM = 8
 """Bytes that must follow a message in the buffer for it to be checked with others."""
@@ -36,13 +31,15 @@ ROOM = 8
 class Run:
     """Messages of one direction: `data`, and arrays of their starts and ends in it (int64).
 
-    u1, u2, u4, u8: item i is the big-endian number that begins at byte i of the data.
+    u1, u2, u4, u8: item i is the big-endian number that begins at byte i of the data. ahead: what is
+    known of each message, None where nobody looked.
     """
 
-    __slots__ = ("_views", "data", "ends", "starts", "u1")
+    __slots__ = ("_views", "ahead", "data", "ends", "starts", "u1")
 
-    def __init__(self, data: bytes, starts: Array, ends: Array) -> None:
+    def __init__(self, data: bytes, starts: Array, ends: Array, ahead: Ahead | None = None) -> None:
         self.data = data
+        self.ahead = ahead
         self.starts = starts
         self.ends = ends
         self.u1 = np.frombuffer(data, np.uint8)
@@ -294,102 +291,3 @@ def check_tail(run: Run, shape: Shape, at: Array, end: Array, good: Array) -> No
                 place += 4 + size
         fine.append(place == stop)
     good[chosen] = fine
-
-
-@cache
-def _steps() -> Array:
-    """By TupleData's kind byte: bytes of a column without its value; 1 << 40 for an unknown kind."""
-    part = catalogue.part("TupleData")
-    repeat = next(p for p in part.parts if isinstance(p, Repeat))
-    choice = next(p for p in repeat.parts if isinstance(p, Choice))
-    valued = next(p for p in repeat.parts if isinstance(p, When)).condition.partition("=")[2]
-    table = np.full(256, 1 << 40, np.int64)
-    for option in choice.options:
-        letter = str(option.constant)
-        table[ord(letter)] = 5 if letter in valued else 1
-    return table
-
-
-@cache
-def _plain_steps() -> list[int]:
-    return list(_steps().tolist())
-
-
-@cache
-def _valueless() -> re.Pattern[bytes]:
-    """Columns without a value, one after the other."""
-    letters = bytes(np.flatnonzero(_steps() == 1).tolist())
-    return re.compile(b"[" + re.escape(letters) + b"]+")
-
-
-def walk_tuples(run: Run, at: Array, end: Array) -> tuple[Array, Array, Array]:
-    """Step over a TupleData at each `at` that must end by `end`, and `end` ROOM before the data's end.
-
-    Returns (offsets after the tuples, column counts, mask of those without anything unusual).
-    """
-    good = at + 2 <= end
-    count = run.view(2)[np.minimum(at, end)].astype(np.int64)
-    good &= count <= MOST_COLUMNS
-    count[~good] = 0
-    after = at + 2
-    # a value takes five bytes and more, so few bytes for many columns are nearly all NULL
-    sparse = (count >= WIDE) & (end - after < count + 4 * SPARSE)
-    alone = np.flatnonzero(sparse)
-    walked = count
-    if len(alone):
-        data = run.data
-        after[alone] = [
-            _walk_one(data, *each)
-            for each in zip(
-                after[alone].tolist(), end[alone].tolist(), count[alone].tolist(), strict=True
-            )
-        ]
-        walked = np.where(sparse, 0, count)
-    _walk_together(run, after, end, walked)
-    return after, count, good & (after <= end)
-
-
-def _walk_together(run: Run, at: Array, end: Array, count: Array) -> None:
-    """Move each of `at` over `count` columns, all tuples that have so many column by column."""
-    order = np.argsort((MOST_COLUMNS - count).astype(np.uint16), kind="stable")
-    least = np.bincount(count)
-    more = len(at) - np.cumsum(least)  # item j: how many tuples have more than j columns
-    order = order[: int(more[0])] if len(more) else order[:0]
-    place, stop = at[order], end[order]
-    steps, u1, u4 = _steps(), run.u1, run.view(4)
-    column, top = 0, len(least) - 1
-    while column < top and (n := int(more[column])) >= FEW:
-        walked = place[:n]  # a tuple that has columns left at its end only moves on beyond it
-        here = np.minimum(walked, stop[:n])
-        step = steps.take(u1.take(here))
-        walked += step
-        here += 1
-        size = u4[here].astype(np.int64)
-        size *= step == 5
-        walked += size
-        column += 1
-    if column < top:
-        counts = count[order]
-        for i in range(int(more[column])):
-            left = int(counts[i]) - column
-            place[i] = _walk_one(run.data, int(place[i]), int(stop[i]), left)
-    at[order] = place
-
-
-def _walk_one(data: bytes, at: int, stop: int, left: int) -> int:
-    """The same for one tuple: its end, or something beyond `stop` where anything is unusual."""
-    steps, valueless = _plain_steps(), _valueless().match
-    while left:
-        if at >= stop:
-            return stop + 1
-        step = steps[data[at]]
-        if step == 5:
-            at += 5 + int.from_bytes(data[at + 1 : at + 5], "big")
-            left -= 1
-            continue
-        found = valueless(data, at, min(at + left, stop))
-        if found is None:
-            return stop + 1
-        left -= found.end() - at
-        at = found.end()
-    return at

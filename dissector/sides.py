@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import catalogue, recognise
+from .ahead import MARKED, Ahead
 from .bulk import Answers
 from .capture import Chunk, Gap
 from .capture.marks import marks_of
@@ -32,9 +33,6 @@ LANE_TAGS = {
     for lane, name in (("pgoutput", "CopyData"), ("copy", "CopyData"), ("rows", "DataRow"))
 }
 """The type byte of the messages that a lane takes."""
-
-MARKED = LANE_TAGS["pgoutput"]
-"""The type byte of messages that are looked for ahead: `Side.marks` are places of these."""
 
 STARTUP_HEADER = 8
 """Bytes of a start-up packet that tell what it is: length and code."""
@@ -121,7 +119,7 @@ class Side:
     lost: int = 0
     unread: int = 0
     huge: tuple[int, int, bytes] | None = None
-    marks: Array | None = None
+    ahead: Ahead | None = None
 
     def take(self) -> bool:
         """Move the next chunk into the buffer; False when a gap or nothing comes next."""
@@ -132,15 +130,15 @@ class Side:
         rest = len(self.buffer) - self.at
         if not rest:
             self.base, self.at, self.buffer = chunk.offset, 0, chunk.data
-            self.marks = chunk.marks
+            self.ahead = chunk.ahead
         else:
             self.base += self.at
             self.buffer = chunk.after(self.buffer[self.at :])
             self.at = 0
-            self.marks = None
-            if chunk.marks is not None:
+            self.ahead = None
+            if chunk.ahead is not None:
                 before = np.frombuffer(self.buffer, np.uint8, rest + 1)
-                self.marks = np.concatenate((marks_of(before, MARKED), chunk.marks + rest))
+                self.ahead = chunk.ahead.after(marks_of(before, MARKED), rest)
         self.total += chunk.length
         pieces = chunk.pieces
         kept = int(np.searchsorted(self.ends, self.base, side="right"))
@@ -170,7 +168,7 @@ class Side:
 
     def marks_for(self, tag: int) -> Array | None:
         """Places in the buffer where messages with the type byte `tag` may begin, if known."""
-        return self.marks if tag == MARKED else None
+        return self.ahead.marks if self.ahead is not None and tag == MARKED else None
 
     def left(self) -> int:
         """Bytes in the buffer that no message has taken."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dissector.capture.connections import Connection
 from dissector.capture.frames import Array
@@ -35,11 +35,19 @@ class Pieces(NamedTuple):
 class Chunk:
     """Consecutive bytes of one direction. `data` is copied out of the files when first asked for.
 
-    marks: places in it where messages may begin (`dissector.capture.marks`), None where nobody looked.
+    ahead: what a look at the bytes told, None where nobody looked.
     """
 
     __slots__ = (
-        "_data", "_read", "_shared", "connection", "direction", "length", "marks", "offset", "pieces",
+        "_data",
+        "_read",
+        "_shared",
+        "ahead",
+        "connection",
+        "direction",
+        "length",
+        "offset",
+        "pieces",
     )  # fmt: skip
 
     def __init__(
@@ -59,7 +67,7 @@ class Chunk:
         self._read = read
         self._data: bytes | None = None
         self._shared: memoryview | None = None
-        self.marks: Array | None = None
+        self.ahead: Any = None
 
     @property
     def data(self) -> bytes:

@@ -16,7 +16,7 @@ import pickle
 import struct
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,6 @@ from dissector.capture.events import Chunk, Event, Pieces, StreamBatch, StreamFi
 from dissector.capture.files import CaptureFiles
 from dissector.capture.frames import FILE_SHIFT, OFFSET
 from dissector.capture.link import LinkStats
-from dissector.capture.marks import marks_of
 from dissector.capture.tcp import Streams
 from dissector.errors import CaptureError
 from dissector.findings import Finding
@@ -37,6 +36,9 @@ ENOUGH = 16 << 20
 
 SLOTS, ROOM = 2, 5 << 20
 """Batches whose bytes are shared at a time, and bytes of each."""
+
+MANY, LONGEST = 16, 1 << 14
+"""Pieces of one length, at most so long, from which on they are copied at once."""
 
 _SIZE = struct.Struct("<I")
 
@@ -57,7 +59,7 @@ def may_be_far(files: CaptureFiles) -> bool:
 @dataclass(slots=True)
 class _Part:
     """One batch on its way. chunks: (place among the events, connection, direction, first and last row of
-    `pieces`, place of the bytes in the slot or -1, places of marks). files: what reading taught."""
+    `pieces`, place of the bytes in the slot or -1, which of the looks). files: what reading taught."""
 
     first: int
     last: int
@@ -67,7 +69,7 @@ class _Part:
     clients: dict[int, int | None]
     pieces: Pieces | None
     chunks: list[tuple[int, int, int, int, int, int, int]]
-    marks: list[Any]
+    looks: list[Any]
     files: _Files
 
 
@@ -93,12 +95,16 @@ class _Last:
     dropped: dict[int, int] = field(default_factory=dict)
 
 
-class FarStreams:
-    """The same as `Streams`, as far as an index needs it. tag: type byte of messages to look for."""
+Look = Callable[[memoryview], Any]
+"""Looks at the bytes of a chunk ahead; what it returns is picklable and becomes `Chunk.ahead`."""
 
-    def __init__(self, files: CaptureFiles, tag: int) -> None:
+
+class FarStreams:
+    """The same as `Streams`, as far as an index needs it."""
+
+    def __init__(self, files: CaptureFiles, look: Look) -> None:
         self.files = files
-        self.tag = tag
+        self.look = look
         self.connections: list[Connection] = []
         self.findings: list[Finding] = []
         self.stats = LinkStats()
@@ -123,14 +129,14 @@ class FarStreams:
         if not child:
             os.close(source)
             os.close(freed)
-            _child(self.files, self.tag, shared, sink, free)
+            _child(self.files, self.look, shared, sink, free)
         os.close(sink)
         os.close(free)
         try:
             with open(source, "rb", closefd=False) as incoming:
                 number = 0
                 while isinstance(part := _received(incoming), _Part):
-                    chunks = []
+                    chunks: list[Chunk] = []
                     batch = self._batch(part, shared, number % SLOTS * ROOM, chunks)
                     yield batch
                     for chunk in chunks:
@@ -150,7 +156,7 @@ class FarStreams:
         for number, client in part.clients.items():
             self.connections[number].client = client
         batch = StreamBatch(part.first, part.last, part.events, part.findings, part.connections)
-        for place, connection, direction, low, high, at, marked in part.chunks:
+        for place, connection, direction, low, high, at, looked in part.chunks:
             if connection in self.ignored:
                 continue
             assert part.pieces is not None
@@ -160,7 +166,7 @@ class FarStreams:
             chunk = Chunk(connection, direction, offset, length, pieces, self._near.read)
             if at >= 0:
                 chunk.share(memoryview(shared)[slot + at : slot + at + length])
-                chunk.marks = part.marks[marked]
+                chunk.ahead = part.looks[looked]
             chunks.append(chunk)
             batch.events[place] = chunk
         batch.events = [event for event in batch.events if event is not None]
@@ -219,11 +225,11 @@ def _send(sink: int, what: Any) -> None:
 # -- in the other process
 
 
-def _child(files: CaptureFiles, tag: int, shared: mmap.mmap, sink: int, free: int) -> None:
+def _child(files: CaptureFiles, look: Look, shared: mmap.mmap, sink: int, free: int) -> None:
     """Read everything, hand it on, and end without what the other one would do at its end."""
     try:
         gc.disable()
-        _Sender(files, tag, shared, sink, free).run()
+        _Sender(files, look, shared, sink, free).run()
     except (BrokenPipeError, KeyboardInterrupt):
         pass
     except BaseException:
@@ -238,11 +244,10 @@ class _Sender:
     """Sends batches, at most SLOTS ahead of the one who takes them."""
 
     def __init__(
-        self, files: CaptureFiles, tag: int, shared: mmap.mmap, sink: int, free: int
+        self, files: CaptureFiles, look: Look, shared: mmap.mmap, sink: int, free: int
     ) -> None:
-        self.files, self.tag, self.sink, self.free = files, tag, sink, free
+        self.files, self.look, self.sink, self.free = files, look, sink, free
         self.shared = memoryview(shared)
-        self.bytes = np.frombuffer(shared, np.uint8)
         self.streams = Streams(files)
         self.findings = self.secrets = 0
         self.told: Any = None
@@ -275,7 +280,7 @@ class _Sender:
     def _part(self, batch: StreamBatch, slot: int) -> _Part:
         events: list[Any] = []
         rows: list[Pieces] = []
-        chunks, marks = [], []
+        chunks, looks = [], []
         low = at = 0
         for event in batch.events:
             if not isinstance(event, Chunk):
@@ -286,10 +291,10 @@ class _Sender:
             if at + event.length <= ROOM:
                 place = at
                 self._copy(event.pieces, slot + at)
-                marks.append(marks_of(self.bytes[slot + at : slot + at + event.length], self.tag))
+                looks.append(self.look(self.shared[slot + at : slot + at + event.length]))
                 at += event.length
             chunks.append(
-                (len(events), event.connection, event.direction, low, high, place, len(marks) - 1)
+                (len(events), event.connection, event.direction, low, high, place, len(looks) - 1)
             )
             rows.append(event.pieces)
             events.append(None)
@@ -300,18 +305,28 @@ class _Sender:
         }
         return _Part(
             batch.first, batch.last, events, batch.findings, batch.connections, clients, pieces,
-            chunks, marks, self._files(),
+            chunks, looks, self._files(),
         )  # fmt: skip
 
     def _copy(self, pieces: Pieces, to: int) -> None:
         """Put the bytes of pieces into the shared memory."""
+        number, start = pieces.position >> FILE_SHIFT, pieces.position & OFFSET
+        length = pieces.length.astype(np.int64)
+        target = to + np.cumsum(length) - length
+        usual = int(np.bincount(pieces.length).argmax()) if len(length) > MANY else 0
+        alike = (length == usual) & (number == number[0])
+        if usual and usual <= LONGEST and np.count_nonzero(alike) > MANY:
+            # full segments are all of one length: rows of two tables
+            source = self.files.sources[int(number[0])]
+            rows = np.ndarray((source.size - usual + 1,), f"V{usual}", source.data, strides=(1,))
+            into = np.ndarray(
+                (len(self.shared) - usual + 1,), f"V{usual}", self.shared, strides=(1,)
+            )
+            into[target[alike]] = rows[start[alike]]
+            rest = np.flatnonzero(~alike)
+            number, start, length, target = (c[rest] for c in (number, start, length, target))
         views = [source.view for source in self.files.sources]
-        shared = self.shared
-        position = pieces.position
-        for number, start, length in zip(
-            (position >> FILE_SHIFT).tolist(), (position & OFFSET).tolist(),
-            pieces.length.tolist(), strict=True,
-        ):  # fmt: skip
-            after = to + length
-            shared[to:after] = views[number][start : start + length]
-            to = after
+        for one, at, size, place in zip(
+            number.tolist(), start.tolist(), length.tolist(), target.tolist(), strict=True
+        ):
+            self.shared[place : place + size] = views[one][at : at + size]

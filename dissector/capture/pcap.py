@@ -20,6 +20,10 @@ USUAL_MAX = 1 << 20
 """A record may be this long even when the header promises less: BIG TCP makes 512 KiB frames."""
 
 
+ALIKE, AT_ONCE = 8, 256
+"""After so many records of one length in a row, so many more are looked at together."""
+
+
 class PcapReader:
     """Frames of one pcap file in batches."""
 
@@ -64,15 +68,29 @@ class PcapReader:
         numbers = source.numbers(f"{self.order}u4")
         caplen_at = struct.Struct(f"{self.order}I").unpack_from
         data = source.view
+        steps = np.arange(AT_ONCE)
         while pos < size:
             start, last = pos, min(size - header, pos + span)
             at: list[int] = []
             add = at.append
-            for _ in range(frames):
-                if pos > last:
-                    break
+            before, alike = -1, 0
+            while len(at) < frames and pos <= last:
                 add(pos)
-                pos += caplen_at(data, pos + 8)[0] + header
+                step = caplen_at(data, pos + 8)[0] + header
+                pos += step
+                if step != before:
+                    before, alike = step, 0
+                    continue
+                alike += 1
+                if alike == ALIKE:  # full segments: look whether many more have the same length
+                    alike = 0
+                    count = min(AT_ONCE, frames - len(at), (last - pos) // step + 1)
+                    ahead = pos + step * steps[: max(count, 0)]
+                    other = np.flatnonzero(numbers[ahead + 8] != step - header)
+                    if len(other):
+                        ahead = ahead[: int(other[0])]
+                    at += ahead.tolist()
+                    pos += step * len(ahead)
             record = np.array(at, np.int64)
             caplen = numbers[record + 8].astype(np.int64)
             good = len(at)

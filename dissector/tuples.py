@@ -1,0 +1,179 @@
+"""TupleData of many row messages at once: whether all their columns end where the message does.
+
+Source: the manual page ``protocol-logicalrep-message-formats.html``; what stands where comes from the
+catalogue.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from struct import Struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import catalogue
+from .shapes import MOST_COLUMNS, Run, Shape, among
+from .spec import Choice, Repeat, When
+
+Array = NDArray[Any]
+_UNIT = Struct(">BI").unpack_from
+"""The kind of a column, and the length of its value where it has one."""
+
+Tuples = tuple[Array, Array, Shape]
+"""Places of messages in a run, offsets of what follows their heads, and their shape."""
+
+FEW = 24
+"""Tuples that still have columns, below which they are walked one by one."""
+
+WIDE, SPARSE = 32, 8
+"""Tuples of at least so many columns, of which at most so many can have a value, are walked one by one."""
+
+
+def sound(run: Run, tuples: list[Tuples], columns: Array) -> Array:
+    """Walk the tuples of row messages: all old ones, then all new ones.
+
+    Returns a mask of the run's messages: those whose tuples are there and end with the message. Their
+    columns are counted in `columns`, int32 of shape (2, messages), for old and new ones.
+    """
+    chosen = np.concatenate([places for places, _, _ in tuples])
+    at = np.concatenate([at for _, at, _ in tuples])
+    end = run.ends[chosen]
+    good = np.ones(len(chosen), bool)
+    wants_old = np.zeros(len(chosen), bool)
+    wants_new = np.zeros(len(chosen), bool)
+    first = 0
+    for places, _, shape in tuples:
+        part = slice(first, first + len(places))
+        first += len(places)
+        wants_new[part] = shape.new >= 0
+        if shape.old:
+            there = at[part] < end[part]
+            olds = among(run.u1[np.minimum(at[part], end[part])], shape.old) & there
+            wants_old[part] = olds
+            good[part] &= (olds | (not shape.old_required)) & there
+    picked = np.flatnonzero(wants_old & good)
+    columns[0, chosen[picked]] = _walked(run, picked, at, end, good)
+    first = 0
+    for places, _, shape in tuples:
+        part = slice(first, first + len(places))
+        first += len(places)
+        if shape.new >= 0:
+            here = np.minimum(at[part], end[part])
+            good[part] &= (at[part] < end[part]) & (run.u1[here] == shape.new)
+    picked = np.flatnonzero(wants_new & good)
+    columns[1, chosen[picked]] = _walked(run, picked, at, end, good)
+    good &= at == end
+    found = np.zeros(len(run), bool)
+    found[chosen] = good
+    return found
+
+
+def _walked(run: Run, picked: Array, at: Array, end: Array, good: Array) -> Array:
+    """Move `at` over the tuples at `picked`, which begin with a letter; returns their column counts."""
+    after, count, fine = walk_tuples(run, at[picked] + 1, end[picked])
+    good[picked] &= fine
+    at[picked] = after
+    return count
+
+
+@cache
+def _steps() -> Array:
+    """By TupleData's kind byte: bytes of a column without its value; 1 << 40 for an unknown kind."""
+    part = catalogue.part("TupleData")
+    repeat = next(p for p in part.parts if isinstance(p, Repeat))
+    choice = next(p for p in repeat.parts if isinstance(p, Choice))
+    valued = next(p for p in repeat.parts if isinstance(p, When)).condition.partition("=")[2]
+    table = np.full(256, 1 << 40, np.int64)
+    for option in choice.options:
+        letter = str(option.constant)
+        table[ord(letter)] = 5 if letter in valued else 1
+    return table
+
+
+@cache
+def _plain_steps() -> list[int]:
+    return list(_steps().tolist())
+
+
+@cache
+def _valueless() -> re.Pattern[bytes]:
+    """Columns without a value, one after the other."""
+    letters = bytes(np.flatnonzero(_steps() == 1).tolist())
+    return re.compile(b"[" + re.escape(letters) + b"]+")
+
+
+def walk_tuples(run: Run, at: Array, end: Array) -> tuple[Array, Array, Array]:
+    """Step over a TupleData at each `at` that must end by `end`, and `end` ROOM before the data's end.
+
+    Returns (offsets after the tuples, column counts, mask of those without anything unusual).
+    """
+    good = at + 2 <= end
+    count = run.view(2)[np.minimum(at, end)].astype(np.int64)
+    good &= count <= MOST_COLUMNS
+    count[~good] = 0
+    after = at + 2
+    # a value takes five bytes and more, so few bytes for many columns are nearly all NULL
+    sparse = (count >= WIDE) & (end - after < count + 4 * SPARSE)
+    alone = np.flatnonzero(sparse)
+    walked = count
+    if len(alone):
+        data = run.data
+        after[alone] = [
+            _walk_one(data, *each)
+            for each in zip(
+                after[alone].tolist(), end[alone].tolist(), count[alone].tolist(), strict=True
+            )
+        ]
+        walked = np.where(sparse, 0, count)
+    _walk_together(run, after, end, walked)
+    return after, count, good & (after <= end)
+
+
+def _walk_together(run: Run, at: Array, end: Array, count: Array) -> None:
+    """Move each of `at` over `count` columns, all tuples that have so many column by column."""
+    order = np.argsort((MOST_COLUMNS - count).astype(np.uint16), kind="stable")
+    least = np.bincount(count)
+    more = len(at) - np.cumsum(least)  # item j: how many tuples have more than j columns
+    order = order[: int(more[0])] if len(more) else order[:0]
+    place, stop = at[order], end[order]
+    steps, u1, u4 = _steps(), run.u1, run.view(4)
+    column, top = 0, len(least) - 1
+    while column < top and (n := int(more[column])) >= FEW:
+        walked = place[:n]  # a tuple that has columns left at its end only moves on beyond it
+        here = np.minimum(walked, stop[:n])
+        step = steps.take(u1.take(here))
+        walked += step
+        here += 1
+        size = u4[here].astype(np.int64)
+        size *= step == 5
+        walked += size
+        column += 1
+    if column < top:
+        counts = count[order]
+        for i in range(int(more[column])):
+            left = int(counts[i]) - column
+            place[i] = _walk_one(run.data, int(place[i]), int(stop[i]), left)
+    at[order] = place
+
+
+def _walk_one(data: bytes, at: int, stop: int, left: int) -> int:
+    """The same for one tuple: its end, or something beyond `stop` where anything is unusual."""
+    steps, valueless = _plain_steps(), _valueless().match
+    while left:
+        if at >= stop:
+            return stop + 1
+        kind, size = _UNIT(data, at)  # ROOM bytes follow every tuple
+        if steps[kind] == 5:
+            at += 5 + size
+            left -= 1
+            continue
+        found = valueless(data, at, min(at + left, stop))
+        if found is None:
+            return stop + 1
+        after = found.end()
+        left -= after - at
+        at = after
+    return at
