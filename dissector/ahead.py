@@ -101,6 +101,8 @@ def look_ahead(data: Any) -> Ahead:
     wal = catalogue.by_name("XLogData")
     inside = HEADER + shape_of(wal, Dialect(NEWEST, copy="pgoutput")).size
     rows = np.flatnonzero(marks < len(raw) - inside - ROOM)
+    if not len(rows):
+        return found
     starts = marks[rows].astype(np.int64)
     lengths: Array = np.ndarray((max(len(raw) - 4, 0),), ">u4", data, strides=(1,), offset=1)
     ends = starts + lengths[starts] + 1

@@ -23,6 +23,7 @@ from transforms import (
     shuffled,
 )
 
+from dissector import index as indexing
 from dissector.capture import open_capture_files
 from dissector.index import Index, Indexer, Options
 from dissector.rows import COLUMNS
@@ -33,9 +34,11 @@ LOGICAL = sorted(CAPTURES.glob("pg*-*.pcap"))
 DAMAGED = ("pg16-proto4.pcap", "pg10-proto1.pcap", "pg14-proto2.pcap", "pg18-proto1.pcap")
 
 
-def index_of(path: Path, fast: bool) -> Index:
+def index_of(path: Path, fast: bool, far: bool = False) -> Index:
+    """far: a second process reads the files."""
     index = Index()
-    with open_capture_files([str(path)]) as files:
+    with open_capture_files([str(path)]) as files, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indexing, "may_be_far", lambda files: far)
         for batch in Indexer(files, Options(), fast=fast).batches():
             index.extend(batch)
     return index
@@ -60,13 +63,20 @@ def resolved(index: Index) -> list[tuple[Any, ...]]:
 
 def assert_same(path: Path) -> Index:
     fast, exact = index_of(path, True), index_of(path, False)
-    ours, theirs = resolved(fast), resolved(exact)
-    assert len(ours) == len(theirs)
-    for number, (a, b) in enumerate(zip(ours, theirs, strict=True), start=1):
-        if a != b:
-            named = [(n, x, y) for (n, _), x, y in zip(COLUMNS, a, b, strict=True) if x != y]
-            pytest.fail(f"message {number}, frame {a[0]}, path {a[6]}: {named}")
-    assert fast.found == exact.found
+    theirs = resolved(exact)
+    for other in (fast, index_of(path, True, far=True)):
+        ours = resolved(other)
+        assert len(ours) == len(theirs)
+        for number, (a, b) in enumerate(zip(ours, theirs, strict=True), start=1):
+            if a != b:
+                named = [(n, x, y) for (n, _), x, y in zip(COLUMNS, a, b, strict=True) if x != y]
+                pytest.fail(f"message {number}, frame {a[0]}, path {a[6]}: {named}")
+        assert other.found == exact.found
+        assert other.subxids == exact.subxids
+        assert other.connections == exact.connections
+        assert other.file_findings == exact.file_findings
+        assert other.facts == exact.facts
+        assert (other.read, other.size, other.frames) == (exact.read, exact.size, exact.frames)
     return fast
 
 
