@@ -151,9 +151,9 @@ def relation_counts(index: IndexLike, numbers: Array) -> list[RelationCount]:
     """Changes by relation among messages `numbers` (from 1), most changed first; from columns alone."""
     at = np.asarray(numbers, np.int64) - 1
     rows, tables = index.rows, index.tables
-    relation = rows.column("relation")[at].astype(np.int64)
-    path = rows.column("path")[at].astype(np.int64)
-    lengths = rows.column("length")[at].astype(np.int64)
+    relation = rows.take("relation", at).astype(np.int64)
+    path = rows.take("path", at).astype(np.int64)
+    lengths = rows.take("length", at).astype(np.int64)
     size = len(tables.paths)
     pairs, inverse = np.unique(relation * size + path, return_inverse=True)
     counts = np.bincount(inverse, minlength=len(pairs))

@@ -42,7 +42,7 @@ class FedCapture(Capture):
     def __init__(
         self, paths: Sequence[str], options: Options | None = None, *, follow: bool = False
     ) -> None:
-        self._prepare(paths, options, Index(lasting=True))
+        self._prepare(paths, options, Index())
         self.paused = False
         self.recorder: Any = None
         self.failed = ""

@@ -49,11 +49,11 @@ def _seconds(times: Array, first: int) -> Array:
 
 def _start(index: Any) -> tuple[int, int]:
     """(first time, nanoseconds of all messages, at least 1)."""
-    times = index.rows.column("time")
-    if not len(times):
+    times = [(int(part.min()), int(part.max())) for _, (part,) in index.rows.parts("time")]
+    if not times:
         return 0, 1
-    first = int(times.min())
-    return first, max(1, int(times.max()) - first)
+    first = min(low for low, _ in times)
+    return first, max(1, max(high for _, high in times) - first)
 
 
 def _buckets(times: Array, first: int, span: int, count: int) -> Array:
@@ -76,14 +76,15 @@ def _per_second(sums: Array, span: int, count: int) -> Array:
 def traffic(index: Any, count: int = 100) -> Series:
     """Bytes a second in either direction, in `count` equal stretches of time."""
     first, span = _start(index)
-    rows = index.rows
-    buckets = _buckets(rows.column("time"), first, span, count)
-    lengths, direction = rows.column("length"), rows.column("direction")
-    values = {}
-    for name, side in (("server", BACKEND), ("client", FRONTEND)):
-        mine = direction == side
-        sums = np.bincount(buckets[mine], lengths[mine], minlength=count)
-        values[name] = _centres(span, count), _per_second(sums, span, count)
+    sides = {"server": BACKEND, "client": FRONTEND}
+    sums = {name: np.zeros(count) for name in sides}
+    for _, (times, lengths, direction) in index.rows.parts("time", "length", "direction"):
+        buckets = _buckets(times, first, span, count)
+        for name, side in sides.items():
+            mine = direction == side
+            sums[name] += np.bincount(buckets[mine], lengths[mine], minlength=count)
+    centres = _centres(span, count)
+    values = {name: (centres, _per_second(each, span, count)) for name, each in sums.items()}
     return Series("Traffic", "bytes/s", values)
 
 
@@ -92,8 +93,8 @@ def commits(index: Any, count: int = 100) -> Series:
     first, span = _start(index)
     paths = index.tables.paths
     wanted = [i for i in range(len(paths)) if len(paths[i]) == 3 and paths[i][2] in COMMITS]
-    mine = np.isin(index.rows.column("path"), wanted)
-    times = index.rows.column("time")[mine]
+    mine = index.rows.where(lambda path: np.isin(path, wanted), "path")
+    times = index.rows.take("time", mine)
     sums = np.bincount(_buckets(times, first, span, count), minlength=count)
     lines = {"committed": (_centres(span, count), _per_second(sums, span, count))}
     return Series("Transactions", "a second", lines)
@@ -111,7 +112,21 @@ def _named(index: Any, name: str) -> Array:
     """Places of the rows whose innermost message is called `name`, in time order."""
     paths = index.tables.paths
     wanted = [i for i in range(len(paths)) if paths[i][-1:] == (name,)]
-    return np.flatnonzero(np.isin(index.rows.column("path"), wanted))
+    found: Array = index.rows.where(lambda path: np.isin(path, wanted), "path")
+    return found
+
+
+def _told(rows: Any, stream: int, places: Array) -> list[int]:
+    """For each of `places`, ascending: the highest LSN that the server had sent on `stream` so far."""
+    found: list[int] = []
+    highest = 0
+    for start, (streams, sides, lsns) in rows.parts("stream", "direction", "lsn"):
+        usable = (streams == stream) & (sides == BACKEND) & (lsns != NO_LSN)
+        told = np.maximum.accumulate(np.where(usable, lsns, np.uint64(0)))
+        low, high = np.searchsorted(places, [start, start + len(lsns)])
+        found += [max(highest, int(told[place - start])) for place in places[low:high]]
+        highest = max(highest, int(told[-1]))
+    return found
 
 
 def lag(capture: Any, most: int = MOST) -> Series:
@@ -125,19 +140,15 @@ def lag(capture: Any, most: int = MOST) -> Series:
     first, _ = _start(index)
     updates = _named(index, "Standby status update")
     at, values = [], []
-    streams = rows.column("stream")
-    for stream in np.unique(streams[updates]).tolist():
-        mine = streams == stream
-        lsns = rows.column("lsn").copy()
-        lsns[~mine | (rows.column("direction") != BACKEND) | (lsns == NO_LSN)] = 0
-        told = np.maximum.accumulate(lsns)
-        own = updates[streams[updates] == stream]
-        for place in _spread(own, most).tolist():
+    streams = rows.take("stream", updates)
+    for stream in np.unique(streams).tolist():
+        chosen = _spread(updates[streams == stream], most)
+        for place, told in zip(chosen.tolist(), _told(rows, stream, chosen), strict=True):
             node = messages(capture.message(place + 1).tree)[-1].child("flushed_lsn")
-            if node is None or not node.value or not told[place]:
+            if node is None or not node.value or not told:
                 continue
-            at.append(int(rows.column("time")[place]))
-            values.append(max(0, int(told[place]) - int(node.value)))
+            at.append(rows.row(place + 1).time)
+            values.append(max(0, told - int(node.value)))
     order = np.argsort(np.array(at, np.int64), kind="stable")
     times = np.array(at, np.int64)[order]
     found = np.array(values, np.float64)[order]
@@ -163,14 +174,14 @@ def delay(capture: Any, most: int = MOST) -> Series:
         if paths[i][-1:]
         and (paths[i][-1] in names or paths[i][1:2] in (("XLogData",), ("WALData",)))
     ]
-    every = np.flatnonzero(np.isin(rows.column("path"), wanted))
+    every = rows.where(lambda path: np.isin(path, wanted), "path")
     lines: dict[str, tuple[list[int], list[float]]] = {"server": ([], []), "client": ([], [])}
     for place in _spread(every, most).tolist():
         view = capture.message(place + 1)
         node = next((n for m in messages(view.tree)[1:2] if (n := m.child("send_time"))), None)
         if node is None or not isinstance(node.value, int) or not node.value:
             continue
-        time = int(rows.column("time")[place])
+        time = view.row.time
         side = "server" if view.row.direction == BACKEND else "client"
         waited = time - (node.value * 1000 + EPOCH)
         if abs(waited) < 86_400 * NANO:  # a clock that is off by a day says nothing about delay

@@ -22,7 +22,7 @@ from .findings import Finding
 from .framing import Framer
 from .links import CancelLinks
 from .plaintext import PlainStore, PlainText
-from .rows import BACKEND, COLUMNS, DECRYPTED, FRONTEND, Columns, Rows, empty_columns
+from .rows import BACKEND, COLUMNS, FRONTEND, Columns, Rows, empty_columns
 from .schemas import Dialect, Path, Schema, Tables
 from .secrets import Keys
 from .session import Assumptions
@@ -283,9 +283,8 @@ class Index:
     the subtransaction that it rolls back.
     """
 
-    def __init__(self, lasting: bool = False) -> None:
-        """lasting: columns that were taken stay valid while the index grows (see `Rows`)."""
-        self.rows = Rows(lasting)
+    def __init__(self) -> None:
+        self.rows = Rows()
         self.tables = Tables()
         self.connections: dict[int, ConnectionInfo] = {}
         self.found: dict[int, list[Finding]] = {}
@@ -335,23 +334,10 @@ class Index:
             return
         if info.client is not None and len(info.found) < MOST_FINDINGS:
             direction = FRONTEND if about.direction == info.client else BACKEND
-            rows = self.rows
-            mine = np.flatnonzero(
-                (rows.column("stream") == about.connection)
-                & (rows.column("direction") == direction)
-                & (rows.column("offset") <= about.offset)
-                & (rows.column("flags") & DECRYPTED == 0)
-            )
-            last = int(mine[-1]) if len(mine) else -1
-            end = (
-                int(rows.column("offset")[last]) + int(rows.column("length")[last])
-                if len(mine)
-                else 0
-            )
-            if about.offset < end:
-                self.found.setdefault(last + 1, []).append(about.finding)
-                severity = rows.column("severity")
-                severity[last] = max(int(severity[last]), int(about.finding.severity))
+            row = self.rows.last_at(about.connection, direction, about.offset)
+            if row is not None and about.offset < row.offset + row.length:
+                self.found.setdefault(row.number, []).append(about.finding)
+                self.rows.worsen(row.number - 1, int(about.finding.severity))
                 return
         info.found.append(about.finding)
 

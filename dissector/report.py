@@ -142,8 +142,8 @@ def closing_words(capture: Capture) -> Iterator[str]:
             f"{capture.undecided} values took the pattern too long and count as not matching; "
             "write a simpler one"
         )
-    severities = index.rows.column("severity")
-    bad = int((severities > 0).sum())
+    places = index.rows.where(lambda severity: severity > 0, "severity")
+    bad = len(places)
     if not len(index) and index.complete:
         facts = capture.counted()
         ports = ", ".join(map(str, sorted(facts.get("ports", {}))[:20])) or "none"
@@ -153,7 +153,7 @@ def closing_words(capture: Capture) -> Iterator[str]:
             "if a server's port is among them, name it with --port N"
         )
     elif bad:
-        worst = int(severities.max())
+        worst = int(index.rows.take("severity", places).max())
         names = {1: "note", 2: "warning", 3: "error"}
         yield (
             f"{bad} message{'s' * (bad != 1)} with findings, the worst of severity {names[worst]}: "

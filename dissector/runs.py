@@ -116,7 +116,7 @@ class Runs:
     def columns(self, numbers: Any) -> dict[str, Any]:
         """The rows' columns for `numbers`, and two more: number, and a key of path, dialect and schema."""
         at = np.asarray(numbers, np.int64) - 1
-        c = {name: self.capture.index.rows.column(name)[at] for name, _ in COLUMNS}
+        c = {name: self.capture.index.rows.take(name, at) for name, _ in COLUMNS}
         c["number"] = at + 1
         c["key"] = c["relation"].astype(np.uint64) << np.uint64(32) | (
             c["dialect"].astype(np.uint64) << np.uint64(16) | c["path"]

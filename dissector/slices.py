@@ -94,11 +94,15 @@ def _secrets(capture: Capture, segments: set[_Segment]) -> Ranges:
     wanted = {(s.stream, s.direction) for s in segments}
     risky = [i for i in range(len(index.tables.paths))
              if any(_holds_secrets(name) for name in index.tables.paths[i])]  # fmt: skip
-    column = index.rows.column
-    rows = np.isin(column("path"), risky) & (column("flags") & DECRYPTED == 0)
-    rows &= np.isin(column("stream"), [stream for stream, _ in wanted])
+    streams = [stream for stream, _ in wanted]
+    places = index.rows.where(
+        lambda path, flags, stream: np.isin(path, risky)
+        & (flags & DECRYPTED == 0)
+        & np.isin(stream, streams),
+        "path", "flags", "stream",
+    )  # fmt: skip
     found: Ranges = {}
-    for number in (np.flatnonzero(rows) + 1).tolist():
+    for number in (places + 1).tolist():
         row = capture.row(number)
         if (row.stream, row.direction) not in wanted:
             continue

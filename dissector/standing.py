@@ -14,7 +14,7 @@ import numpy as np
 from .changes import subxid_reader
 from .display import lsn
 from .node import Node, messages
-from .rows import BACKEND, NO_LSN
+from .rows import BACKEND, NO_LSN, Rows
 from .times import iso_time
 from .transactions import State, Transaction, Transactions, transactions
 
@@ -52,22 +52,21 @@ def standing(capture: Any, stream: int, table: Transactions | None = None) -> St
     table: the transactions of `capture`, where they are at hand.
     """
     rows = capture.index.rows
-    mine = np.flatnonzero(rows.column("stream") == stream)
-    path = rows.column("path")[mine]
-    told_by = mine[np.isin(path, _paths(capture, _KEEPALIVE, _DATA))]
-    if not len(told_by):
+    told_by = _highest(capture, stream)
+    if told_by is None:
         return None
-    told, told_in = _told(capture, told_by)
-    updates = mine[np.isin(path, _paths(capture, _STATUS))]
+    told, told_in = _told(capture, *told_by)
+    status = _paths(capture, _STATUS)
+    updates = rows.where(lambda s, path: (s == stream) & np.isin(path, status), "stream", "path")
     written = flushed = applied = number = at = 0
     if len(updates):
         number = int(updates[-1]) + 1
         node = messages(capture.message(number).tree)[-1]
         written, flushed, applied = (_lsn(node, n) for n in ("written", "flushed", "applied"))
-        at = int(rows.column("time")[number - 1])
+        at = rows.row(number).time
     if table is None:
         table = transactions(capture.index, subxid_reader(capture))
-    waiting, first = _waiting(table, stream, rows.column("lsn"), flushed)
+    waiting, first = _waiting(table, stream, rows, flushed)
     still = np.flatnonzero((table.stream == stream) & (table.state == State.OPEN))
     return Standing(
         stream, told, told_in, written, flushed, applied, number, at,
@@ -78,9 +77,11 @@ def standing(capture: Any, stream: int, table: Transactions | None = None) -> St
 
 def replicating(capture: Any) -> list[int]:
     """Numbers of the connections on which the server sent WAL, changes or keepalives, ascending."""
-    rows = capture.index.rows
-    told = np.isin(rows.column("path"), _paths(capture, _KEEPALIVE, _DATA))
-    return [int(n) for n in np.unique(rows.column("stream")[told])]
+    wanted = _paths(capture, _KEEPALIVE, _DATA)
+    found: set[int] = set()
+    for _, (path, stream) in capture.index.rows.parts("path", "stream"):
+        found.update(np.unique(stream[np.isin(path, wanted)]).tolist())
+    return sorted(found)
 
 
 def told_of(at: Standing) -> dict[str, str]:
@@ -121,20 +122,34 @@ def _paths(capture: Any, *names: str) -> list[int]:
     ]
 
 
-def _told(capture: Any, places: np.ndarray) -> tuple[int, int]:
-    """(highest LSN, number of its message) of the server's messages at `places`."""
-    rows = capture.index.rows
-    lsns = rows.column("lsn")[places]
-    lsns = np.where((lsns == NO_LSN) | (rows.column("direction")[places] != BACKEND), 0, lsns)
-    best = int(np.argmax(lsns))
-    told, number = int(lsns[best]), int(places[best]) + 1
-    last = messages(capture.message(int(places[-1]) + 1).tree)
+def _highest(capture: Any, stream: int) -> tuple[int, int, int] | None:
+    """(highest LSN that the server's messages tell of, number of the first that does, number of the
+    last one that tells of any); None where there is none."""
+    wanted = _paths(capture, _KEEPALIVE, _DATA)
+    told = number = last = 0
+    for start, (path, streams) in capture.index.rows.parts("path", "stream"):
+        mine = np.flatnonzero(np.isin(path, wanted) & (streams == stream)) + start
+        if not len(mine):
+            continue
+        lsns = capture.index.rows.take("lsn", mine)
+        sides = capture.index.rows.take("direction", mine)
+        lsns[(lsns == NO_LSN) | (sides != BACKEND)] = 0
+        best = int(np.argmax(lsns))
+        if not number or int(lsns[best]) > told:
+            told, number = int(lsns[best]), int(mine[best]) + 1
+        last = int(mine[-1]) + 1
+    return (told, number, last) if number else None
+
+
+def _told(capture: Any, told: int, number: int, end_of: int) -> tuple[int, int]:
+    """(highest LSN, number of its message) with WAL itself counted to its end; see `_highest`."""
+    last = messages(capture.message(end_of).tree)
     for node in last:
         start, data = node.child("start_lsn"), node.child("data")
         if node is last[-1] and start is not None and data is not None:  # WAL itself: to its end
             end = int(start.value or 0) + data.length
             if end > told:
-                told, number = end, int(places[-1]) + 1
+                told, number = end, end_of
     return told, number
 
 
@@ -144,13 +159,11 @@ def _lsn(node: Node, name: str) -> int:
 
 
 def _waiting(
-    table: Transactions, stream: int, lsns: np.ndarray, flushed: int
+    table: Transactions, stream: int, rows: Rows, flushed: int
 ) -> tuple[int, Transaction | None]:
     """(how many ended transactions of `stream` are not confirmed, the first of these)."""
     last = np.where(table.decided > 0, table.decided, table.end)
-    ends = lsns[np.maximum(last - 1, 0)] if len(lsns) else np.zeros(len(last), np.uint64)
-    mine = table.stream == stream
-    ended = mine & (last > 0) & (ends != NO_LSN) & (ends > flushed)
-    ended &= ~np.isin(table.state, (State.ABORTED,))
-    found = np.flatnonzero(ended)
+    found = np.flatnonzero((table.stream == stream) & (last > 0) & (table.state != State.ABORTED))
+    ends = rows.take("lsn", last[found] - 1)
+    found = found[(ends != NO_LSN) & (ends > flushed)]
     return len(found), table[int(found[np.argmin(last[found])])] if len(found) else None

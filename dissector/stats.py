@@ -12,7 +12,7 @@ from .changes import subxid_reader
 from .display import lsn
 from .findings import Severity
 from .records import dumps, json_text
-from .rows import DIRECTIONS
+from .rows import DIRECTIONS, Rows
 from .standing import replicating, standing, told_of
 from .text import visible
 from .times import iso_time
@@ -25,16 +25,15 @@ def statistics(capture: Capture) -> dict[str, Any]:
     the time span, findings by severity."""
     index = capture.index
     rows, tables = index.rows, index.tables
-    paths, lengths = rows.column("path"), rows.column("length")
-    directions, times = rows.column("direction"), rows.column("time")
     kinds = [
         {"message": list(tables.paths[i]), **counted}
-        for i, counted in _by(paths, lengths, len(tables.paths))
+        for i, counted in _by(rows, "path", len(tables.paths))
     ]
-    sides = [{"direction": DIRECTIONS[i], **counted} for i, counted in _by(directions, lengths, 2)]
+    sides = [{"direction": DIRECTIONS[i], **counted} for i, counted in _by(rows, "direction", 2)]
     span = {}
-    if len(times):
-        first, last = int(times.min()), int(times.max())
+    times = [(int(part.min()), int(part.max())) for _, (part,) in rows.parts("time")]
+    if times:
+        first, last = min(low for low, _ in times), max(high for _, high in times)
         span = {"first": iso_time(first, 9), "last": iso_time(last, 9), "nanoseconds": last - first}
     return {
         "files": [
@@ -46,7 +45,7 @@ def statistics(capture: Capture) -> dict[str, Any]:
         "connections": len(index.connections),
         "postgresql_connections": sum(1 for c in index.connections.values() if c.postgres),
         "messages": len(rows),
-        "bytes": int(lengths.sum(dtype=np.int64)),
+        "bytes": sum(side["bytes"] for side in sides),
         "time": span,
         "kinds": sorted(kinds, key=lambda k: (-k["messages"], k["message"])),
         "directions": sides,
@@ -125,17 +124,12 @@ def _replication(capture: Capture) -> list[dict[str, Any]]:
     return found
 
 
-BLOCK = 1 << 16
-"""Rows that are counted at once: bounds the memory."""
-
-
-def _by(keys: np.ndarray, lengths: np.ndarray, size: int) -> Iterator[tuple[int, dict[str, int]]]:
-    """(key, messages and bytes) for every key that occurs; keys are below `size`."""
+def _by(rows: Rows, name: str, size: int) -> Iterator[tuple[int, dict[str, int]]]:
+    """(key, messages and bytes) for every key in the column `name`; keys are below `size`."""
     counts, sums = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    for at in range(0, len(keys), BLOCK):
-        block, weights = keys[at : at + BLOCK], lengths[at : at + BLOCK]
-        counts += np.bincount(block, minlength=size)
-        sums += np.bincount(block, weights=weights, minlength=size).astype(np.int64)
+    for _, (keys, lengths) in rows.parts(name, "length"):
+        counts += np.bincount(keys, minlength=size)
+        sums += np.bincount(keys, weights=lengths, minlength=size).astype(np.int64)
     for i in np.flatnonzero(counts).tolist():
         yield i, {"messages": int(counts[i]), "bytes": int(sums[i])}
 
@@ -144,8 +138,7 @@ def _relations(capture: Capture) -> list[dict[str, Any]]:
     """Messages and bytes by relation name; a Truncate counts for each relation of its list."""
     rows, schemas = capture.index.rows, capture.index.tables.schemas
     totals: dict[str, list[int]] = {}
-    lengths = rows.column("length")
-    for i, counted in _by(rows.column("relation"), lengths, len(schemas)):
+    for i, counted in _by(rows, "relation", len(schemas)):
         schema = schemas[i]
         members = [schemas[n] for n in schema.members] if schema.kind == "relations" else [schema]
         for name in {m.full_name for m in members if m.kind == "relation"}:
@@ -160,7 +153,9 @@ def _relations(capture: Capture) -> list[dict[str, Any]]:
 
 def _findings(capture: Capture) -> dict[str, int]:
     """Messages by their worst severity, and the files' and connections' own findings."""
-    counts = np.bincount(capture.index.rows.column("severity"), minlength=4)
+    counts = np.zeros(4, np.int64)
+    for _, (severities,) in capture.index.rows.parts("severity"):
+        counts += np.bincount(severities, minlength=4)
     named = {s.name.lower(): int(counts[s]) for s in Severity}
     others = [f for c in capture.index.connections.values() for f in c.found]
     for each in [*capture.index.file_findings, *others]:

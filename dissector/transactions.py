@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .rows import BACKEND
+from .rows import BACKEND, BLOCK
 from .schemas import Path, Tables
 
 Array = NDArray[Any]
@@ -153,21 +154,20 @@ class Transactions:
         self._pieces = pieces
         # Most transactions are one piece and need no object; only the others were put together.
         parts = np.concatenate(
-            (whole.piece, np.array([p for t in others for p in t.parts], np.int64))
+            (
+                whole.piece.astype(np.int32),
+                np.array([p for t in others for p in t.parts], np.int32),
+            )
         )
         counts = np.concatenate(
             (
-                np.ones(len(whole.piece), np.int64),
-                np.array([len(t.parts) for t in others], np.int64),
+                np.ones(len(whole.piece), np.int32),
+                np.array([len(t.parts) for t in others], np.int32),
             )
         )
-        begins = np.concatenate(([0], np.cumsum(counts)))[:-1]
-        first = np.concatenate(
-            (
-                pieces.first[whole.piece],
-                [pieces.first[t.parts[0]] if t.parts else t.end or t.decided for t in others],
-            )
-        )
+        begins = np.cumsum(counts, dtype=np.int32) - counts
+        more = [int(pieces.first[t.parts[0]]) if t.parts else t.end or t.decided for t in others]
+        first = np.concatenate((pieces.first[whole.piece], np.array(more, np.int32)))
         order = np.argsort(first, kind="stable")
 
         def column(of_whole: Array, name: str, dtype: Any) -> Array:
@@ -175,20 +175,19 @@ class Transactions:
             joined: Array = np.concatenate((of_whole.astype(dtype), more))[order]
             return joined
 
-        nothing = np.zeros(len(whole.piece))
+        nothing = np.zeros(len(whole.piece), bool)
         self.stream = column(whole.stream, "stream", np.uint32)
         self.xid = column(whole.xid, "xid", np.uint32)
         self.state = column(whole.state, "state", np.uint8)
         self.streamed = column(nothing, "streamed", bool)
-        self.end = column(whole.end, "end", np.int64)
-        self.decided = column(nothing, "decided", np.int64)
+        self.end = column(whole.end, "end", np.int32)
+        self.decided = column(nothing, "decided", np.int32)
         self._begins, self._counts, self._parts = begins[order], counts[order], parts
-        back = np.argsort(order)
-        self._subaborts = {
-            int(back[len(whole.piece) + i]): tuple(t.subaborts)
-            for i, t in enumerate(others)
-            if t.subaborts
+        told = {
+            len(whole.piece) + i: tuple(t.subaborts) for i, t in enumerate(others) if t.subaborts
         }
+        places = np.flatnonzero(np.isin(order, list(told))).tolist() if told else []
+        self._subaborts = {place: told[int(order[place])] for place in places}
 
     def __len__(self) -> int:
         return len(self.xid)
@@ -245,31 +244,102 @@ class Transactions:
         return None
 
 
+@dataclass(slots=True)
+class _Marked:
+    """The rows that have to do with transactions, by connection, each in order.
+
+    at: places of the rows, int32 (rows are counted in 32 bits). code: what each does. streams: the
+    connections, ascending; begins: where the rows of each begin.
+    """
+
+    at: Array
+    code: Array
+    streams: Array
+    begins: Array
+
+    def stream(self, places: Array) -> Array:
+        """The connections of `places`."""
+        found: Array = self.streams[np.searchsorted(self.begins, places, side="right") - 1]
+        return found
+
+
+def _marked(index: IndexLike) -> _Marked:
+    paths = index.tables.paths
+    table = np.array([_code(paths[i]) for i in range(len(paths))], np.uint8)
+    parts: dict[int, list[tuple[Array, Array]]] = {}
+    for start, (path, direction) in index.rows.parts("path", "direction"):
+        codes = table[path]
+        codes[direction != BACKEND] = _NONE
+        at = np.flatnonzero(codes)
+        if not len(at):
+            continue
+        stream, codes = index.rows.part("stream", start, start + len(path))[at], codes[at]
+        at = (at + start).astype(np.int32)
+        if (stream[1:] < stream[:-1]).any():
+            order = np.argsort(stream, kind="stable")
+            at, stream, codes = at[order], stream[order], codes[order]
+        edges = np.concatenate(([0], np.flatnonzero(stream[1:] != stream[:-1]) + 1, [len(at)]))
+        for low, high in pairwise(edges.tolist()):
+            parts.setdefault(int(stream[low]), []).append((at[low:high], codes[low:high]))
+    if not parts:
+        nothing = np.empty(0, np.int64)
+        return _Marked(nothing, np.empty(0, np.uint8), nothing, nothing)
+    streams = sorted(parts)
+    together = [part for stream in streams for part in parts[stream]]
+    sizes = [sum(len(at) for at, _ in parts[stream]) for stream in streams]
+    return _Marked(
+        np.concatenate([at for at, _ in together]),
+        np.concatenate([codes for _, codes in together]),
+        np.array(streams, np.int64),
+        np.cumsum([0, *sizes])[:-1],
+    )
+
+
 class _Pieces:
     """The stretches of messages between an opening and a closing one, in columns.
 
-    at: row places of everything that has to do with transactions, by connection; start, stop: into it.
+    start, stop: into the marked rows. first, last: message numbers. cut: the opening one is not there.
     """
 
-    def __init__(self, at: Array, start: Array, stop: Array, cut: Array, columns: Any) -> None:
-        self.at, self.start, self.stop, self.cut = at, start, stop, cut
-        self._time, codes, lengths = columns
-        self.first = at[start].astype(np.int64) + 1
-        self.last = at[stop - 1].astype(np.int64) + 1
-        member = codes != _NONE
-        self._member = member
-        self.messages = _sums(member, start, stop)
-        self.changes = _sums((codes == _CHANGE) | (codes == _NOTE), start, stop)
-        self.bytes = _sums(np.where(member, lengths, 0), start, stop)
+    def __init__(self, marked: _Marked, start: Array, stop: Array, cut: Array, rows: Any) -> None:
+        self.start, self.stop, self.cut = start, stop, cut
+        self._marked, self._rows = marked, rows
+        self.first = marked.at[start] + np.int32(1)
+        self.last = marked.at[stop - 1] + np.int32(1)
+        self.messages = np.zeros(len(start), np.int32)
+        self.changes = np.zeros(len(start), np.int32)
+        self.bytes = np.zeros(len(start), np.int64)
+        self._count()
+
+    def _count(self) -> None:
+        """Messages, changes and bytes of each piece: by blocks, for pieces can be of any length."""
+        code, size = self._marked.code, len(self._marked.code)
+        for low in range(0, size, BLOCK):
+            high = min(low + BLOCK, size)
+            some = slice(
+                int(np.searchsorted(self.stop, low, side="right")),
+                int(np.searchsorted(self.start, high, side="left")),
+            )
+            start = np.maximum(self.start[some], low) - low
+            stop = np.minimum(self.stop[some], high) - low
+            here = code[low:high]
+            member = here != _NONE
+            changed = (here == _CHANGE) | (here == _NOTE)
+            length = self._rows.take("length", self._marked.at[low:high])
+            length[~member] = 0
+            self.messages[some] += _sums(member, start, stop)
+            self.changes[some] += _sums(changed, start, stop)
+            self.bytes[some] += _sums(length, start, stop)
 
     def rows(self, piece: int) -> Array:
         """Message numbers of one piece."""
         span = slice(self.start[piece], self.stop[piece])
-        return self.at[span][self._member[span]].astype(np.int64) + 1
+        member = self._marked.code[span] != _NONE
+        return self._marked.at[span][member].astype(np.int64) + 1
 
     def time_of(self, number: int) -> int:
         """Frame time of a message."""
-        return int(self._time[number - 1])
+        return int(self._rows.row(number).time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,91 +369,112 @@ def transactions(index: IndexLike, subxid_of: SubxidOf) -> Transactions:
 
     subxid_of: see SubxidOf; `dissector.changes.subxid_reader` makes one.
     """
-    rows, paths = index.rows, index.tables.paths
-    table = np.array([_code(paths[i]) for i in range(len(paths))], np.uint8)
-    codes = table[rows.column("path")]
-    codes[rows.column("direction") != BACKEND] = _NONE
-    at = np.flatnonzero(codes).astype(np.int32)  # half the memory: rows are counted in 32 bits
-    stream = rows.column("stream")[at]
-    if len(stream) and (stream[1:] < stream[:-1]).any():
-        order = np.argsort(stream, kind="stable")
-        at, stream = at[order], stream[order]
-        del order
-    code, xid = codes[at], rows.column("xid")[at]
-    lengths = rows.column("length")[at]
-    start, stop, closer, kind = _cut(code, stream)
+    rows, marked = index.rows, _marked(index)
+    at, code = marked.at, marked.code
+    start, stop, closer, kind = _cut(marked)
     # Without its bit the note was sent at once: it belongs to no transaction, wherever it stands.
-    counted = np.where((code == _NOTE) & (xid == 0), _NONE, code)
+    notes = np.flatnonzero(code == _NOTE)
+    code[notes[rows.take("xid", at[notes]) == 0]] = _NONE
     keep = np.isin(kind, (_BEGIN, _STREAM_START, _OTHER))
     start, stop, closer, kind = start[keep], stop[keep], closer[keep], kind[keep]
-    pieces = _Pieces(at, start, stop, kind == _OTHER, (rows.column("time"), counted, lengths))
+    pieces = _Pieces(marked, start, stop, kind == _OTHER, rows)
     in_stream = (kind == _STREAM_START) | (closer == _STREAM_STOP)
     whole = np.flatnonzero(~in_stream & (closer != _PREPARE))
+    stream = marked.stream(start[whole])
     follows = stop[whole] < len(at)
-    follows[follows] = stream[stop[whole][follows]] == stream[start[whole][follows]]
+    follows[follows] = marked.stream(stop[whole][follows]) == stream[follows]
     done = closer[whole] == _COMMIT
-    state = np.where(done, State.COMMITTED, np.where(follows, State.CUT, State.OPEN))
-    end = np.where(done, pieces.last[whole], 0)
-    events = np.flatnonzero(np.isin(code, _ENDS))
-    joined = _joined(pieces, in_stream, closer, events, (code, xid, stream), subxid_of)
-    return Transactions(
-        pieces, _Whole(whole, stream[start[whole]], xid[start[whole]], state, end), list(joined)
-    )
+    state = np.where(done, np.uint8(State.COMMITTED), np.uint8(State.OPEN))
+    state[~done & follows] = State.CUT
+    end = np.where(done, pieces.last[whole], np.int32(0))
+    joined = list(_joined(pieces, in_stream, closer, marked, rows, subxid_of))
+    xid = rows.take("xid", at[start[whole]])
+    return Transactions(pieces, _Whole(whole, stream, xid, state, end), joined)
 
 
-def _cut(code: Array, stream: Array) -> tuple[Array, Array, Array, Array]:
+def _cut(marked: _Marked) -> tuple[Array, Array, Array, Array]:
     """Where pieces start and stop, the code of the message that closes each (0: none), and their kind:
     that of the message that opens them, _OTHER where that one is not in the capture."""
-    if not len(code):
+    if not len(marked.code):
         return (np.empty(0, np.int64),) * 4
-    places = np.arange(len(code), dtype=np.int32)
-    new = np.concatenate(([True], stream[1:] != stream[:-1]))
-    explicit = np.isin(code, _OPENERS)
-    closes = np.isin(code, _CLOSERS)
-    marks = np.where(explicit | closes, places, np.int32(-1))
-    before = np.maximum.accumulate(marks)
-    before[1:] = before[:-1].copy()
-    before[0] = -1
-    first = np.maximum.accumulate(np.where(new, places, np.int32(0)))
-    outside = (before < first) | np.isin(code[before], (*_CLOSERS, _BOUNDARY))
+    places, new = _turns(marked)
+    code = marked.code[places]
+    explicit, closes = _among(code, _OPENERS), _among(code, _CLOSERS)
+    # The last message before each one that opened or closed something, or the connection's first.
+    before = np.where(explicit | closes | new, np.arange(len(code), dtype=np.int32), np.int32(0))
+    np.maximum.accumulate(before, out=before)
+    outside = np.ones(len(code), bool)
+    outside[1:] = ~_among(code, (_BEGIN, _STREAM_START))[before[:-1]] | new[1:]
     # A change or a closing message where nothing is open: the opening one was lost. The first opens.
-    lost = np.flatnonzero(outside & ((code == _CHANGE) | closes) & ~explicit)
-    _, each = np.unique(np.maximum(before[lost], first[lost] - 1), return_index=True)
-    implicit = np.zeros(len(code), bool)
-    implicit[lost[each]] = True
-    start = np.flatnonzero(explicit | implicit | new)
-    kind = np.where(explicit[start], code[start], np.where(implicit[start], _OTHER, _NONE))
-    stop = np.concatenate((start[1:], [len(code)]))
+    lost = outside & ((code == _CHANGE) | closes) & ~explicit
+    implicit = lost.copy()
+    implicit[1:] &= ~(lost[:-1] & ~closes[:-1] & ~new[1:])
+    at = np.flatnonzero(explicit | implicit | new)
+    kind = np.where(explicit[at], code[at], np.where(implicit[at], _OTHER, _NONE)).astype(np.uint8)
+    start = places[at]
+    stop = np.append(start[1:], np.int32(len(marked.code)))
     closing = np.flatnonzero(closes)
-    piece = np.searchsorted(start, closing, side="right") - 1
-    piece, each = np.unique(piece, return_index=True)
-    closer = np.zeros(len(start), code.dtype)
+    piece, each = np.unique(np.searchsorted(at, closing, side="right") - 1, return_index=True)
+    closer = np.zeros(len(start), np.uint8)
     closer[piece] = code[closing[each]]
-    stop[piece] = closing[each] + 1
+    stop[piece] = places[closing[each]] + 1
     return start, stop, closer, kind
+
+
+def _turns(marked: _Marked) -> tuple[Array, Array]:
+    """Places (int32) where a piece can start or stop: what opens and closes, the first message of each
+    connection, the first change after any of these; and which are a connection's first."""
+    found, was_change = [], False
+    begins = marked.begins
+    for low in range(0, len(marked.code), BLOCK):
+        code = marked.code[low : low + BLOCK]
+        mark = _among(code, (*_OPENERS, *_CLOSERS))
+        here = begins[np.searchsorted(begins, low) : np.searchsorted(begins, low + BLOCK)] - low
+        mark[here] = True
+        at = np.flatnonzero(mark | (code == _CHANGE))
+        if not len(at):
+            continue
+        change, first = code[at] == _CHANGE, mark[at]
+        first[0] |= not was_change
+        first[1:] |= ~change[:-1]
+        was_change = bool(change[-1])
+        found.append((at[first] + low).astype(np.int32))
+    places = np.concatenate(found)
+    new = np.zeros(len(places), bool)
+    new[np.searchsorted(places, begins)] = True
+    return places, new
+
+
+def _among(code: Array, which: tuple[int, ...]) -> Array:
+    table = np.zeros(_OTHER + 1, bool)
+    table[list(which)] = True
+    found: Array = table[code]
+    return found
 
 
 def _joined(
     pieces: _Pieces,
     in_stream: Array,
     closer: Array,
-    events: Array,
-    columns: tuple[Array, Array, Array],
+    marked: _Marked,
+    rows: Any,
     subxid_of: SubxidOf,
 ) -> Iterator[_Open]:
     """Streamed and prepared transactions: their pieces and the messages that end them, put together."""
-    code, xid, stream = columns
+    code = marked.code
     streamed: dict[tuple[int, int, int], _Open] = {}
     prepared: dict[tuple[int, int], _Open] = {}
-    epochs = np.cumsum(code == _BOUNDARY, dtype=np.int32)
+    boundaries = np.flatnonzero(code == _BOUNDARY)
     chosen = np.flatnonzero(in_stream | (closer == _PREPARE))
-    steps = np.concatenate((pieces.start[chosen], events)).astype(np.int64)
+    steps = np.concatenate((pieces.start[chosen], np.flatnonzero(_among(code, _ENDS))))
+    xids, streams = rows.take("xid", marked.at[steps]), marked.stream(steps)
+    epochs = np.searchsorted(boundaries, steps, side="right")
     for step in np.argsort(steps, kind="stable").tolist():
         place = int(steps[step])
-        own, connection = int(xid[place]), int(stream[place])
-        key = (connection, int(epochs[place]), own)
+        own, connection = int(xids[step]), int(streams[step])
+        key = (connection, int(epochs[step]), own)
         if step >= len(chosen):
-            number = int(pieces.at[place]) + 1
+            number = int(marked.at[place]) + 1
             yield from _event(int(code[place]), number, key, streamed, prepared, subxid_of)
             continue
         piece = int(chosen[step])

@@ -239,8 +239,7 @@ class Capture:
 
     def has_errors(self) -> bool:
         """Whether a finding of severity error exists anywhere."""
-        severities = self.index.rows.column("severity")
-        if len(severities) and int(severities.max()) >= Severity.ERROR:
+        if any((part >= Severity.ERROR).any() for _, (part,) in self.index.rows.parts("severity")):
             return True
         others = [f for c in self.index.connections.values() for f in c.found]
         return any(f.severity >= Severity.ERROR for f in [*self.index.file_findings, *others])

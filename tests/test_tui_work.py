@@ -290,7 +290,7 @@ async def test_ten_million_rows_scroll_sort_and_filter_like_ten(capture):
     from dissector.rows import COLUMNS
 
     many = 10_000_000
-    index = Index(lasting=True)
+    index = Index()
     index.tables = capture.index.tables
     index.connections = capture.index.connections
     index.complete = True

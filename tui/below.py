@@ -104,17 +104,19 @@ def _masked(
     out = bytearray(data)
     row = view.row
     rows = capture.index.rows
-    count = capture.count
     paths = capture.index.tables.paths.items
     bearing = [i for i, path in enumerate(paths) if path and _has_secret(path)]
-    near = (
-        (rows.column("frame")[:count] >= row.frame - MOST * 4)
-        & (rows.column("frame")[:count] <= row.frame + MOST * 4)
-        & (rows.column("stream")[:count] == row.stream)
-        & (rows.column("direction")[:count] == row.direction)
-        & np.isin(rows.column("path")[:count], bearing)
-    )
-    numbers = (np.flatnonzero(near) + 1).tolist()
+    near = rows.where(
+        lambda frame, stream, direction, path: (
+            (frame >= row.frame - MOST * 4)
+            & (frame <= row.frame + MOST * 4)
+            & (stream == row.stream)
+            & (direction == row.direction)
+            & np.isin(path, bearing)
+        ),
+        "frame", "stream", "direction", "path",
+    )  # fmt: skip
+    numbers = (near + 1).tolist()
     if row.number not in numbers:
         numbers.append(row.number)
     for number in numbers:

@@ -109,8 +109,10 @@ def row_steps(capture: Any, number: int) -> Iterator[Step]:
             if s.kind == "relation" and s.full_name == schema.full_name]  # fmt: skip
     changes = [i for i, path in enumerate(tables.paths.items) if path and path[-1] in CHANGES]
     rows = index.rows
-    mask = np.isin(rows.column("relation"), same) & np.isin(rows.column("path"), changes)
-    places = (np.flatnonzero(mask) + 1).tolist()
+    found_at = rows.where(
+        lambda relation, path: np.isin(relation, same) & np.isin(path, changes), "relation", "path"
+    )
+    places = (found_at + 1).tolist()
     start = places.index(number)
     before, after = keys_of(capture.message(number))
     yield Step(np.array([number], np.int64), 1, len(places))

@@ -61,8 +61,11 @@ def _from_index(
     rows, tables = capture.index.rows, capture.index.tables
 
     def take(name: str) -> Array:
-        values: Array = rows.column(name)[:count]
-        return values if numbers is None else values[numbers - 1]
+        if numbers is None:
+            part: Array = rows.part(name, 0, count)
+            return part
+        some: Array = rows.take(name, numbers - 1)
+        return some
 
     if column == "number":
         return (np.arange(1, count + 1) if numbers is None else numbers), None

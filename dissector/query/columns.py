@@ -71,7 +71,7 @@ class Number(Leaf):
         if self.column == "number":
             values = np.arange(start + 1, stop + 1, dtype=np.int64)
         else:
-            values = index.rows.column(self.column)[start:stop]
+            values = index.rows.part(self.column, start, stop)
         if self.bits:
             values = values & values.dtype.type(self.bits)
         found = np.ones(len(values), bool) if self.allowed is None else self.allowed.mask(values)
@@ -106,7 +106,7 @@ class Table(Leaf):
         if len(entries) > known:
             news = [self._answer(self.texts(entry, entries)) for entry in entries[known:]]
             self._answers = np.concatenate((self._answers, np.array(news, bool)))
-        numbers = index.rows.column(self.column)[start:stop]
+        numbers = index.rows.part(self.column, start, stop)
         return np.take(self._answers, numbers, mode="clip")
 
     def _answer(self, texts: tuple[Any, ...]) -> bool:
@@ -126,7 +126,7 @@ class Ends(Leaf):
     negated: bool = False
 
     def mask(self, index: IndexLike, start: int, stop: int) -> Mask:
-        streams = index.rows.column("stream")[start:stop]
+        streams = index.rows.part("stream", start, stop)
         if self.test is None or not len(streams):
             return np.ones(len(streams), bool)
         # made anew each time: which side is the client can be learnt late
@@ -139,7 +139,7 @@ class Ends(Leaf):
             found = np.take(client | server, streams, mode="clip")
         else:
             forth, back = (client, server) if self.which == "source" else (server, client)
-            from_client = index.rows.column("direction")[start:stop] == FRONTEND
+            from_client = index.rows.part("direction", start, stop) == FRONTEND
             found = np.where(
                 from_client,
                 np.take(forth, streams, mode="clip"),

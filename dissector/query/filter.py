@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -75,7 +76,14 @@ class Filter:
         if self._tree is None:
             every = np.ones(stop - start, bool)
             return every, every
-        return self._tree.bounds(row_masks(index, start, stop))
+        edges = [start, *range((start // BATCH + 1) * BATCH, stop, BATCH), stop]
+        if len(edges) == 2:
+            return self._tree.bounds(row_masks(index, start, stop))
+        possible, certain = np.empty(stop - start, bool), np.empty(stop - start, bool)
+        for low, high in pairwise(edges):  # columns are kept in blocks
+            here = slice(low - start, high - start)
+            possible[here], certain[here] = self._tree.bounds(row_masks(index, low, high))
+        return possible, certain
 
     def test(self, message: MessageLike, index: IndexLike) -> bool:
         """Whether an opened message of `index` passes."""

@@ -26,7 +26,7 @@ class ConnectionLike(Protocol):
 class RowsLike(Protocol):
     """Rows in columns, with the names and dtypes of `dissector.rows.COLUMNS`."""
 
-    def column(self, name: str) -> Any: ...
+    def part(self, name: str, start: int, stop: int) -> Any: ...
 
 
 class IndexLike(Protocol):

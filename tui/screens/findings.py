@@ -37,14 +37,12 @@ class Findings(Model):
             found = index.connections[number].found
             self._others += [(f"connection {number}", number, f) for f in found]
         self._others.sort(key=lambda each: -int(each[2].severity))
-        severities = index.rows.column("severity")
-        rows = np.flatnonzero(severities)
-        order = np.argsort(-severities[rows].astype(np.int16), kind="stable")
+        rows = index.rows.where(lambda severity: severity > 0, "severity")
+        severities = index.rows.take("severity", rows)
+        order = np.argsort(-severities.astype(np.int16), kind="stable")
         self._rows = rows[order] + 1
-        self._severities = severities[rows][order]
-        stream = index.rows.column("stream")
-        found, first = np.unique(stream, return_index=True)
-        self._first = dict(zip(found.tolist(), (first + 1).tolist(), strict=True))
+        self._severities = severities[order]
+        self._first = index.rows.first_numbers()
 
     def __len__(self) -> int:
         return len(self._others) + len(self._rows)

@@ -54,13 +54,15 @@ class Relations(Model):
         """For each counted kind: (relation numbers, how many rows have each)."""
         index = self._capture.index
         names = index.tables.paths
-        path, relation = index.rows.column("path"), index.rows.column("relation")
         found = []
         for kind in _COUNTED:
             wanted = [
                 i for i in range(len(names)) if names[i][-1:] == (kind,) and len(names[i]) == 3
             ]
-            found.append(np.unique(relation[np.isin(path, wanted)], return_counts=True))
+            counts = np.zeros(len(index.tables.schemas), np.int64)
+            for _, (path, relation) in index.rows.parts("path", "relation"):
+                counts += np.bincount(relation[np.isin(path, wanted)], minlength=len(counts))
+            found.append((np.flatnonzero(counts), counts[counts > 0]))
         return found
 
     def _count(self, relations: Any, counts: Any) -> dict[int, int]:
@@ -143,7 +145,8 @@ class Relations(Model):
         number, schema = self._numbers[line], self._schemas[line]
         schemas = self._capture.index.tables.schemas
         with_it = [number, *(i for i in range(len(schemas)) if number in schemas[i].members)]
-        rows = np.flatnonzero(np.isin(self._capture.index.rows.column("relation"), with_it)) + 1
+        index = self._capture.index
+        rows = index.rows.where(lambda relation: np.isin(relation, with_it), "relation") + 1
         label = f"{schema.full_name} as version {schema.version}"
         return Lead(int(rows[0]) if len(rows) else 0, numbers=rows, label=label)
 

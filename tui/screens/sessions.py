@@ -42,15 +42,16 @@ class Sessions(Model):
         self._numbers = {info.number: i for i, info in enumerate(self._infos)}
         size = max(index.connections, default=0) + 1
         rows = index.rows
-        stream = rows.column("stream")
-        self._messages = np.bincount(stream, minlength=size)
-        self._bytes = np.bincount(stream, rows.column("length"), minlength=size).astype(np.int64)
+        self._messages = np.zeros(size, np.int64)
+        self._bytes = np.zeros(size, np.int64)
         self._worst = np.zeros(size, np.uint8)
-        np.maximum.at(self._worst, stream, rows.column("severity"))
+        for _, (stream, length, severity) in rows.parts("stream", "length", "severity"):
+            self._messages += np.bincount(stream, minlength=size)
+            self._bytes += np.bincount(stream, length, minlength=size).astype(np.int64)
+            np.maximum.at(self._worst, stream, severity)
         self._replicating = frozenset(replicating(capture))
         self._transactions: Transactions | None = None
-        found, first = np.unique(stream, return_index=True)
-        self._first = dict(zip(found.tolist(), (first + 1).tolist(), strict=True))
+        self._first = rows.first_numbers()
 
     def __len__(self) -> int:
         return len(self._infos)
@@ -124,16 +125,16 @@ class Sessions(Model):
             for name, value in info.header.items()
         ]
         rows = self._capture.index.rows
-        mine = np.flatnonzero(rows.column("stream") == info.number)
+        mine = rows.where(lambda stream: stream == info.number, "stream")
         if len(mine):
-            times = rows.column("time")[mine]
+            times = rows.take("time", mine)
             first, last = int(times.min()), int(times.max())
             told.append(Fact("time", f"{time_of_day(first)} UTC, for {seconds(last - first)} s"))
-            sent = np.bincount(rows.column("direction")[mine], minlength=2)
+            sent = np.bincount(rows.take("direction", mine), minlength=2)
             told.append(
                 Fact("messages", f"{int(sent[0]):,} of the client, {int(sent[1]):,} of the server")
             )
-            told.append(Fact("kinds", self._kinds(rows.column("path")[mine])))
+            told.append(Fact("kinds", self._kinds(rows.take("path", mine))))
         return told
 
     def _standing(self, stream: int) -> list[tuple[str, str]]:

@@ -42,10 +42,10 @@ class StreamView(LineView):
         super().__init__(id=id)
         self._source = source
         rows = source.capture.index.rows
-        count = source.count
-        self.numbers = np.flatnonzero(rows.column("stream")[:count] == stream) + 1
-        self._lengths = rows.column("length")[self.numbers - 1].astype(np.int64)
-        self._directions = rows.column("direction")[self.numbers - 1]
+        places = rows.where(lambda streams: streams == stream, "stream")
+        self.numbers = places + 1
+        self._lengths = rows.take("length", places).astype(np.int64)
+        self._directions = rows.take("direction", places)
         self._shape = present.hex_shape(0, 0)
         self._ends = self._lengths
         self._begin = number

@@ -68,7 +68,7 @@ class TransactionList(Model):
     def cells(self, line: int) -> list[str]:
         t = self._at(line)
         last = t.decided or t.end
-        lsn = int(self._capture.index.rows.column("lsn")[last - 1]) if last else NO_LSN
+        lsn = self._capture.row(last).lsn if last else NO_LSN
         state = _state(t)
         return [
             str(t.number),
