@@ -93,7 +93,7 @@ class Lines:
 
     def block(self, numbers: Array) -> bytes:
         """A block of lines."""
-        lengths = self.capture.index.rows.column("length")[numbers - 1]
+        lengths = self.capture.index.rows.take("length", numbers - 1)
         if len(numbers) > 1 and int(lengths.sum()) > MOST_BYTES:
             half = len(numbers) // 2
             return self.block(numbers[:half]) + self.block(numbers[half:])

@@ -50,10 +50,7 @@ class Same:
 
 
 class Near:
-    """Codes: 0 and on for the numbers in `special`, after them base + step * (code - len(special)).
-
-    base is a number of the dtype's unsigned form, and sums wrap: so negative numbers come out right.
-    """
+    """Codes: 0 and on for the numbers in `special`, from there on base + step * code for others."""
 
     __slots__ = ("_base", "_codes", "_dtype", "_special", "_step")
 
@@ -86,20 +83,15 @@ class Near:
         code = int(self._codes[place])
         if code < len(self._special):
             return self._special[code]
-        unsigned = _unsigned(self._dtype)
-        room = 8 * unsigned.itemsize
-        value = (self._base + self._step * code) & ((1 << room) - 1)
-        if self._dtype.kind == "i" and value >> (room - 1):
-            value -= 1 << room
-        return value
+        return self._base + self._step * code
 
     def _out(self, codes: Array) -> Array:
         unsigned = _unsigned(self._dtype)
         found = codes.astype(unsigned)
         if self._step != 1:
             found *= unsigned.type(self._step)
-        if self._base:
-            found += unsigned.type(self._base)
+        if self._base:  # sums wrap: so negative numbers come out right
+            found += unsigned.type(self._base & ((1 << 8 * unsigned.itemsize) - 1))
         for code, number in enumerate(self._special):
             found[codes == code] = number
         return found.view(self._dtype)
@@ -182,7 +174,7 @@ def _near(values: Array, special: tuple[int, ...], low: Any = None, high: Any = 
         else:
             low, width = least, narrower
     distance = values.view(unsigned) - low.view(unsigned)
-    base, step = int(low.view(unsigned)), 1
+    base, step = int(low), 1
     if usual is None:
         if np.dtype(width).itemsize > 2 and not special:
             shorter = _width((int(high) - int(low)) // STEP)
@@ -195,8 +187,7 @@ def _near(values: Array, special: tuple[int, ...], low: Any = None, high: Any = 
     codes = distance.astype(width)
     for code, number in enumerate(special):
         codes[values == dtype.type(number)] = code
-    base = (base - len(special)) & ((1 << 8 * unsigned.itemsize) - 1)
-    return Near(codes, base, step, special, dtype)
+    return Near(codes, base - len(special), step, special, dtype)
 
 
 def _width(most: int) -> Any:
