@@ -13,11 +13,12 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from . import display
-from .quick import HIGH, LOW, SECONDS, ColumnCell
+from .cells import HIGH, LOW, SECONDS, ColumnCell
 from .summary import VALUE, WIDTH
 
 if TYPE_CHECKING:
-    from .quick import Flat, Kind, Piece, Variant
+    from .quick import Kind
+    from .taken import Flat, Piece, Variant
 
 Summary = Callable[[bytes, str, int, int], str | None]
 """(data, the same bytes as Latin-1 text, start and end of a message in it) -> summary or None.

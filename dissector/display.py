@@ -158,8 +158,12 @@ def display(node: Node, context: Context = DEFAULT, state: str = "") -> str:
     return _field(node, declaration, context, state)
 
 
-def rows(root: Node, context: Context = DEFAULT) -> Iterator[Row]:
-    """Every node of the tree with its path, column state and text, in byte order."""
+def rows(
+    root: Node, context: Context = DEFAULT, *, leaves_only: bool = False,
+    wanted: Callable[[str], bool] | None = None,
+) -> Iterator[Row]:  # fmt: skip
+    """Every node of the tree with its path, column state and text, in byte order; or the leaves only,
+    or those whose path `wanted` takes."""
     state, inside = "", ("", "")
     for path, node in walk_paths(root):
         if node.index >= 0:
@@ -167,7 +171,10 @@ def rows(root: Node, context: Context = DEFAULT) -> Iterator[Row]:
             inside = (path, path + ".")
         elif state and not path.startswith(inside[1]):
             state = ""
-        yield Row(path, node, state, display(node, context, state))
+        if leaves_only and node.children is not None:
+            continue
+        if wanted is None or wanted(path):
+            yield Row(path, node, state, display(node, context, state))
 
 
 def _repeat(node: Node, context: Context) -> str:

@@ -14,9 +14,9 @@ from struct import Struct
 import numpy as np
 
 from . import display
+from .cells import HIGH, KEEPER, LOW, SECONDS, SHORT, is_safe
 from .display import Context
 from .node import Node, leaves
-from .quick import HIGH, KEEPER, LOW, SECONDS, SHORT, is_safe
 from .shapes import Heads, Run
 from .slots import WINDOW, Array, Slots, decimal, digits_of, hexadecimal, left, packed
 from .spec import Field

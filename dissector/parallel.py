@@ -22,11 +22,14 @@ from typing import IO, TypeVar
 
 Block = TypeVar("Block")
 
+Work = Callable[[Iterable[Block]], Iterator[bytes]]
+"""Gives the results of blocks in their order, each in one or more parts; b"" ends one."""
+
 MOST = 4
 """Processes at most."""
 
-AHEAD, HELD = 4, 4 << 20
-"""Results, and bytes of them, that a process holds before it waits for its turn to write."""
+HELD = 4 << 20
+"""Bytes of results that a process holds before it waits for its turn to write."""
 
 
 def processors() -> int:
@@ -41,12 +44,13 @@ def processors() -> int:
 
 
 def in_order(
-    blocks: Sequence[Block], work: Callable[[Block], bytes], workers: int | None = None
+    blocks: Sequence[Block], work: Work[Block], workers: int | None = None
 ) -> Iterator[bytes]:
-    """``work(block)`` for each block, in their order. Raises RuntimeError where a process died."""
+    """The parts of the results of all blocks, in their order. Raises RuntimeError where a process
+    died."""
     count = min(workers or processors(), len(blocks))
     if count < 2:
-        yield from map(work, blocks)
+        yield from work(blocks)
         return
     sys.stdout.flush()
     pipes: list[int] = []
@@ -63,8 +67,8 @@ def in_order(
             pipes.append(source)
             children.append(child)
         for i in range(len(blocks)):
-            size = int.from_bytes(_exactly(pipes[i % count], 8), "big")
-            yield _exactly(pipes[i % count], size)
+            while size := int.from_bytes(_exactly(pipes[i % count], 8), "big"):
+                yield _exactly(pipes[i % count], size)
     finally:
         for pipe in pipes:
             os.close(pipe)
@@ -72,10 +76,9 @@ def in_order(
 
 
 def write_in_order(
-    out: IO[bytes], blocks: Sequence[Block], work: Callable[[Block], bytes],
-    workers: int | None = None,
-) -> None:  # fmt: skip
-    """Write ``work(block)`` of each block to `out`, in their order.
+    out: IO[bytes], blocks: Sequence[Block], work: Work[Block], workers: int | None = None
+) -> None:
+    """Write the results of all blocks to `out`, in their order.
 
     Where `out` is a file of the system, the children write to it themselves, one after the other: a
     token goes round, and who has it writes. Raises OSError where one could not write, RuntimeError
@@ -124,27 +127,31 @@ def write_in_order(
 
 
 def _writing(
-    blocks: Sequence[Block], work: Callable[[Block], bytes], target: int, token: int, following: int
+    blocks: Sequence[Block], work: Work[Block], target: int, token: int, following: int
 ) -> None:
-    """Work ahead while others write, but not far."""
+    """Work ahead while others write, but not far; who has the token writes what is there, and passes it
+    on at the end of a block."""
     gc.disable()
     held: deque[bytes] = deque()
-    for block in blocks:
-        held.append(work(block))
+    size, mine = 0, False
+    for data in chain(work(blocks), (None,)):
+        if data is not None:
+            held.append(data)
+            size += len(data)
         while held and (
-            len(held) > AHEAD or sum(map(len, held)) > HELD or select.select([token], [], [], 0)[0]
+            mine or data is None or size > HELD or select.select([token], [], [], 0)[0]
         ):
-            _pass_on(held.popleft(), target, token, following)
-    while held:
-        _pass_on(held.popleft(), target, token, following)
-
-
-def _pass_on(data: bytes, target: int, token: int, following: int) -> None:
-    os.read(token, 1)
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(target, rest) :]
-    os.write(following, b".")
+            if not mine:
+                os.read(token, 1)
+                mine = True
+            part = held.popleft()
+            size -= len(part)
+            if not part:
+                os.write(following, b".")
+                mine = False
+            rest = memoryview(part)
+            while rest:
+                rest = rest[os.write(target, rest) :]
 
 
 def _end(work: Callable[[], None], sink: int) -> None:
@@ -172,12 +179,11 @@ def _stop(children: Iterable[int]) -> None:
         os.waitpid(child, 0)
 
 
-def _child(blocks: Sequence[Block], work: Callable[[Block], bytes], sink: int) -> None:
+def _child(blocks: Sequence[Block], work: Work[Block], sink: int) -> None:
     """Work, write, and end without what the parent would do at its end."""
     code = 1
     try:
-        for block in blocks:
-            data = work(block)
+        for data in work(blocks):
             rest = memoryview(len(data).to_bytes(8, "big") + data)
             while rest:
                 rest = rest[os.write(sink, rest) :]

@@ -8,283 +8,32 @@ the output, and both lanes say the same. Anything unusual is left to the slow wr
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
 
-from . import display
-from .columns import ColumnValue, column_values
-from .display import Context
-from .node import Node, walk_paths
-from .records import _add_column, dumps, field_records, json_value
+from . import display, prototypes
+from .cells import _QUICK_TEXTS, KEEPER, Cell, NumberCell, Texts
+from .node import Node
+from .records import dumps, json_value
 from .spec import Field, Message
 from .summary import VALUE, WIDTH
+from .taken import (
+    Flat,
+    Leaves,
+    Piece,
+    UnusualError,
+    Variant,
+    leaf_records,
+    piece_of,
+    static,
+)
 from .view import MessageView
 
-KEPT = 4096
-"""Seconds whose text is kept."""
-
-SHORT = 64
-"""Bytes of a value that is kept in a cache."""
-
-RUN = 16
-NULLS = b"n" * RUN
-"""Columns of wide tables that are NULL are written so many at once."""
-
 ROWS = ("Insert", "Update", "Delete")
-_COLUMN = re.compile(r"\.(?:old|new)\.columns\[(\d+)\]\.")
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
-is_safe = re.compile(rb"[ !#-&(-\[\]-~]*\Z").match
-"""Bytes that JSON, a terminal and quotes leave as they are."""
-
-_NUMBER = re.compile(rb"-?[0-9]+\Z").match
-_NUMERIC = (20, 21, 23, 26, 700, 701)
-
-Texts = tuple[str, str, str]
-"""JSON of the value, JSON of the display, and what the summary shows."""
-
-
-class _Keeper:
-    """Bounds what all caches of this module hold together: memory stays flat, whatever comes."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.count = 0
-        self.used: dict[int, dict[Any, Any]] = {}
-
-    def keep(self, cache: dict[Any, Any], weight: int = 1) -> None:
-        """Call before `cache` gets one entry more, as large as `weight` usual ones."""
-        if self.count >= self.most:
-            for each in self.used.values():
-                each.clear()
-            self.used.clear()
-            self.count = 0
-        if not cache:
-            self.used[id(cache)] = cache
-        self.count += weight
-
-
-KEEPER = _Keeper(20_000)
-
-
-class UnusualError(Exception):
-    """This message has to be written by the slow writers."""
-
-
-@dataclass(slots=True)
-class Cell:
-    """Texts of one leaf's or column's values, kept by value. `make` is the slow way."""
-
-    make: Callable[[Any], Texts]
-    plain: str = ""
-    known: dict[Any, Texts] = field(default_factory=dict)
-
-    def texts(self, value: Any) -> Texts:
-        found = self.known.get(value)
-        if found is None:
-            found = self.make(value)
-            if not isinstance(value, bytes) or len(value) <= SHORT:
-                KEEPER.keep(self.known)
-                self.known[value] = found
-        return found
-
-
-class NumberCell(Cell):
-    """Texts of numbers that seldom come twice; `make` is quick."""
-
-    def texts(self, value: Any) -> Texts:
-        return self.make(value)
-
-
-def _lsn_texts(value: int) -> Texts:
-    text = display.lsn(value)
-    return str(value), f'"{text}"', text
-
-
-def _number_texts(value: int) -> Texts:
-    text = str(value)
-    return text, f'"{text}"', text
-
-
-class _Times(dict[int, str]):
-    """Microseconds since 2000 by the second: the text up to the fraction."""
-
-    def __missing__(self, second: int) -> str:
-        if len(self) >= KEPT:
-            self.clear()
-        text = self[second] = display.timestamp(second * 1_000_000 + 1)[: -len("000001 UTC")]
-        return text
-
-
-SECONDS = _Times()
-LOW, HIGH = -(1 << 54), 20 * 146_097 * 86_400_000_000
-"""Times between these are years of four digits, without BC: up to the year 9999."""
-
-
-def _time_texts(value: int) -> Texts:
-    second, micros = divmod(value, 1_000_000)
-    usual = micros and LOW < value < HIGH
-    text = f"{SECONDS[second]}{micros:06} UTC" if usual else display.timestamp(value)
-    return str(value), f'"{text}"', text
-
-
-_QUICK_TEXTS = {
-    "lsn": _lsn_texts, "timestamp": _time_texts, "int": _number_texts, "xid": _number_texts,
-}  # fmt: skip
-
-
-class ColumnCell(Cell):
-    """The same for values of a column; the usual ones need no cache."""
-
-    __slots__ = ("name", "numeric", "quotes")
-
-    def __init__(
-        self, make: Callable[[Any], Texts], name: str, numeric: bool, quotes: bool
-    ) -> None:
-        super().__init__(make)
-        self.name = name
-        self.numeric = numeric
-        self.quotes = quotes
-
-    def texts(self, value: Any) -> Texts:
-        if len(value) <= VALUE:
-            if self.numeric:
-                if _NUMBER(value):
-                    text = value.decode()
-                    return f'"{text}"', f'"{text}"', self.name + text
-            elif self.quotes and is_safe(value):
-                text = value.decode()
-                return f'"{text}"', f"\"'{text}'\"", f"{self.name}'{text}'"
-        return super().texts(value)
-
-
-@dataclass(slots=True)
-class Flat:
-    """Leaves at fixed places from the message's first byte: a template and what goes into it.
-
-    numbers: reads them; slots: (item, Cell) of those that are not the same in all messages; template:
-    their JSON with %s for the value and the display of each; named: (slot, item, text before it, whether
-    0 is left out) of what the summary names.
-    """
-
-    numbers: Struct
-    slots: list[tuple[int, Cell]]
-    template: str
-    named: list[tuple[Cell | None, int, str, bool]]
-
-    def json(self, values: tuple[int, ...]) -> str:
-        found: list[str] = []
-        for i, cell in self.slots:
-            value, shown, _ = cell.texts(values[i])
-            found += (value, shown)
-        return self.template % tuple(found)
-
-    def summary(self, values: tuple[int, ...]) -> str:
-        shown = []
-        for cell, i, text, skips in self.named:
-            if cell is None:
-                shown.append(text)
-            elif not skips or values[i]:
-                shown.append(text + cell.texts(values[i])[2])
-        return " ".join(shown[:8])
-
-
-@dataclass(slots=True)
-class Piece:
-    """A column in one state: text before the value, between value and display, and after it; in the
-    first one offsets for the column's start and the value's length. cell: None where there is no value.
-
-    The same as bytes: middle and rest are the second and the third text; quoted and ended are them with
-    the quotes of a value that is the same in JSON and in the display, empty where that cannot be.
-    """
-
-    texts: tuple[str, str, str]
-    places: tuple[tuple[int, bool], ...]
-    cell: Cell | None
-    shown: str | None
-    known: dict[int, bytes] = field(default_factory=dict)
-    middle: bytes = b""
-    rest: bytes = b""
-    quoted: bytes = b""
-    ended: bytes = b""
-
-    def __post_init__(self) -> None:
-        self.middle, self.rest = (text.replace("%%", "%").encode() for text in self.texts[1:])
-        cell = self.cell
-        if isinstance(cell, ColumnCell) and (cell.numeric or cell.quotes):
-            mark = b"" if cell.numeric else b"'"
-            self.quoted = b'"' + self.middle + b'"' + mark
-            self.ended = mark + b'"' + self.rest
-
-    def at(self, start: int, length: int, layer: int) -> bytes:
-        """What stands before the value of a column at `start`, whose value has `length` bytes."""
-        key = start << 32 | length
-        found = self.known.get(key)
-        if found is None:
-            values = tuple(
-                length if of < 0 else start + of - (layer if inner else 0)
-                for of, inner in self.places
-            )
-            KEEPER.keep(self.known)
-            found = self.known[key] = ("," + self.texts[0] % values).encode()
-        return found
-
-
-@dataclass(slots=True)
-class Tuple:
-    """One tuple of a row message: its columns by kind byte, and the text between it and the next."""
-
-    pieces: list[dict[int, Piece]]
-    between: Piece | None = None
-    skip: int = 0
-    runs: dict[int, bytes] = field(default_factory=dict)
-
-    def nulls(self, first: int, start: int, layer: int) -> bytes:
-        """What is written of RUN columns from `first` on that are NULL, the first at `start`; empty
-        where not all are known so."""
-        key = first << 32 | start
-        found = self.runs.get(key)
-        if found is None:
-            run = [kinds.get(NULLS[0]) for kinds in self.pieces[first : first + RUN]]
-            if len(run) < RUN or any(piece is None or piece.cell is not None for piece in run):
-                return b""
-            found = b"".join(p.at(start + i, 0, layer) for i, p in enumerate(run) if p is not None)
-            KEEPER.keep(self.runs, RUN)
-            self.runs[key] = found
-        return found
-
-
-@dataclass(slots=True)
-class Variant:
-    """A row message by the letter of its first tuple."""
-
-    flat: Flat
-    tuples: list[Tuple]
-
 
 Columns = list[tuple[Piece, int, bytes]]
-
-
-def _static(found: dict[str, Any], *, fixed: bool) -> tuple[str, str, str, str]:
-    """JSON of a field record in parts: up to the offset's value, from the length to the value, between
-    value and display, and the rest; % doubled. `fixed`: offsets stay in the first part."""
-    keys = list(found)
-    cut = keys.index("offset")
-    first = dumps({k: found[k] for k in keys[:cut]})[:-1]
-    middle = dumps({k: found[k] for k in ("format", "name")})[1:-1]
-    rest = dumps({k: found[k] for k in keys[keys.index("display") + 1 :]})[1:]
-    return tuple(t.replace("%", "%%") for t in (first, middle, '"display":', rest))  # type: ignore[return-value]
-
-
-Leaves = list[tuple[Node, dict[str, Any]]]
-
-
-def leaf_records(view: MessageView, context: Context) -> list[tuple[Node, dict[str, Any]]]:
-    """The leaves of an opened message with their records, in order."""
-    nodes = [node for _, node in walk_paths(view.tree) if node.children is None]
-    return list(zip(nodes, field_records(view.tree, context, view), strict=True))
 
 
 class Kind:
@@ -310,15 +59,20 @@ class Kind:
         self.fields: Any = None
         self.learned = 0  # how often something was learned after the start
         self.tail: list[tuple[str, Piece]] = []
-        records = leaf_records(view, self.context)
+        self.types = dict(view.schema.types)
+        if self.rows:
+            records = leaf_records(view, self.context, _no_column)
+        else:
+            records = leaf_records(view, self.context)
         self.first: tuple[MessageView, Leaves] | None = (view, records) if self.rows else None
         if self.rows and view.schema.kind == "relation" and not view.schema.columns:
             self.rows = False
-            self.outer = self._flat([r for r in records if r[0].start < self.base], None)
+            self.outer = self.taken([r for r in records if r[0].start < self.base], None)
         elif self.rows:
-            before = [r for r in records if not _COLUMN.search(r[1]["path"])]
             letters = [
-                n for n, _ in before if n.name in ("new_tag", "key_tag", "old_tag") and not n.absent
+                n
+                for n, _ in records
+                if n.name in ("new_tag", "key_tag", "old_tag") and not n.absent
             ]
             if not letters or view.schema.kind != "relation":
                 raise UnusualError
@@ -331,9 +85,9 @@ class Kind:
             (node.absent or self._simple(node)) and "[" not in found["path"]
             for node, found in records
         ):
-            self.flat = self._flat(records, self.inner)
+            self.flat = self.taken(records, self.inner)
         else:
-            self.outer = self._flat([r for r in records if r[0].start < self.base], None)
+            self.outer = self.taken([r for r in records if r[0].start < self.base], None)
             self._prepare_tail(records)
 
     @staticmethod
@@ -346,7 +100,7 @@ class Kind:
 
     # -- taking apart what the slow writers made
 
-    def _flat(self, records: list[tuple[Node, dict[str, Any]]], named_in: Node | None) -> Flat:
+    def taken(self, records: list[tuple[Node, dict[str, Any]]], named_in: Node | None) -> Flat:
         """A Flat of leaves that tile the message from its first byte, absent ones among them."""
         codes, slots, texts = ">", [], []
         cells: dict[int, Cell] = {}
@@ -355,7 +109,7 @@ class Kind:
         for node, found in records:
             if node.start != at:
                 raise UnusualError
-            first, middle, shown, rest = _static(found, fixed=True)
+            first, middle, rest = static(found)
             head = (
                 f'{first},"offset":{found["offset"]},"layer_offset":{found["layer_offset"]},'
                 f'"length":{found["length"]},{middle},"value":'
@@ -375,7 +129,7 @@ class Kind:
             if fixed:
                 value = dumps(found["value"]).replace("%", "%%")
                 texts.append(
-                    f"{head}{value},{shown}{dumps(found['display']).replace('%', '%%')},{rest}"
+                    f'{head}{value},"display":{dumps(found["display"]).replace("%", "%%")},{rest}'
                 )
             else:
                 quick = (
@@ -388,7 +142,7 @@ class Kind:
                     cell = NumberCell(quick, declared.kind.show)
                 cells[id(node)] = cell
                 slots.append((items[id(node)], cell))
-                texts.append(f"{head}%s,{shown}%s,{rest}")
+                texts.append(f'{head}%s,"display":%s,{rest}')
         named = list(self._named(named_in, items, cells)) if named_in is not None else []
         return Flat(Struct(codes), slots, ",".join(texts), named)
 
@@ -453,12 +207,12 @@ class Kind:
             if len(group) == 2 and declared.size_from != group[0][0].name:
                 return
             cell = Cell(self._bytes_maker(node))
-            piece = self._piece(group, group[0][0].start, {}, {}, (node, cell))
+            piece = piece_of(group, group[0][0].start, node, cell)
             tail.append(("string" if len(group) == 1 else group[0][0].name, piece))
         names = [n for n, _ in records if n.start >= self.base and n.children is None]
         if len(names) > 8:
             return
-        self.flat_head = self._flat(head, self.inner)
+        self.flat_head = self.taken(head, self.inner)
         self.tail = tail
 
     def _bytes_maker(self, node: Node) -> Callable[[Any], Texts]:
@@ -504,130 +258,16 @@ class Kind:
 
     # -- row messages
 
+    def heads(self, view: MessageView) -> Leaves:
+        """The leaves that belong to no column, with their records."""
+        first, self.first = self.first, None
+        if first is not None and first[0] is view:
+            return first[1]
+        return leaf_records(view, self.context, _no_column)
+
     def learn(self, view: MessageView) -> None:
-        """Take apart a row message whose variant or column states are new."""
-        if view.found:
-            raise UnusualError
-        if self.first is not None and self.first[0] is view:
-            records = self.first[1]
-        else:
-            records = leaf_records(view, self.context)
-        self.first = None
-        groups: list[tuple[int, list[tuple[Node, dict[str, Any]]]]] = []
-        for record in records:
-            match = _COLUMN.search(record[1]["path"])
-            index = int(match.group(1)) if match else -1
-            if not groups or groups[-1][0] != index:
-                groups.append((index, []))
-            groups[-1][1].append(record)
-        letter = view.data[self.letter_at]
-        variant = self.variants.get(letter)
-        if variant is None:
-            flat = self._flat(groups[0][1], None)
-            variant = self.variants[letter] = Variant(flat, [])
-        columns = {id(c.leaf): c for c in column_values(view.tree, view.schema)}
-        shorts = {id(c.leaf): c.text(self.short) for c in columns.values()}
-        number = -1
-        for index, group in groups[1:]:
-            start = min(node.start for node, _ in group)
-            if index < 0:
-                between = self._piece(group, start, columns, shorts)
-                variant.tuples[number].between = between
-                variant.tuples[number].skip = group[-1][0].end - start
-                continue
-            if index == 0:
-                number += 1
-            if number == len(variant.tuples):
-                variant.tuples.append(Tuple([{} for _ in view.schema.columns]))
-            kinds = variant.tuples[number].pieces[index]
-            kind = view.data[start]
-            if kind not in kinds:
-                self.learned += 1
-                kinds[kind] = self._piece(group, start, columns, shorts)
-
-    def _piece(
-        self, group: list[tuple[Node, dict[str, Any]]], start: int, columns: dict[int, ColumnValue],
-        shorts: dict[int, str], given: tuple[Node, Cell] | None = None,
-    ) -> Piece:  # fmt: skip
-        """A Piece of leaves from `start` on; at most one of them, a column's bytes, varies."""
-        texts, places = [""], [[]]  # type: ignore[var-annotated]
-        cell: Cell | None = None
-        shown: str | None = None
-        sized = next((n for n, _ in group if n.name == "value" and not n.absent), None)
-        if given is not None:
-            sized = given[0]
-        for node, found in group:
-            first, middle, display_key, rest = _static(found, fixed=False)
-            texts[-1] += ("," if texts[-1] or len(texts) > 1 else "") + first
-            texts[-1] += ',"offset":%d,"layer_offset":%d,"length":'
-            offset = node.start - start
-            places[-1] += [(offset, False), (offset, True)]
-            varies = node is sized
-            if varies:
-                texts[-1] += "%d"
-                places[-1].append((-1, False))
-            else:
-                texts[-1] += str(found["length"])
-            texts[-1] += f',{middle},"value":'
-            column = columns.get(id(node))
-            if column is not None:
-                name = display.visible(column.name, VALUE)
-                shown = f"{name}={shorts[id(node)]}" if column.state != "not sent" else ""
-            if varies:
-                if given is not None:
-                    cell = given[1]
-                elif column is None or column.column is None:
-                    raise UnusualError
-                else:
-                    cell = self._cell(node, found, column)
-                texts.append(f",{display_key}")
-                places.append([])
-                texts.append(f",{rest}")
-                places.append([])
-            elif (
-                sized is not None
-                and isinstance(node.value, int)
-                and (given is not None or node.name == "length")
-            ):
-                texts[-1] += f'%d,{display_key}"%d",{rest}'
-                places[-1] += [(-1, False), (-1, False)]
-            else:
-                value = dumps(found["value"]).replace("%", "%%")
-                told = dumps(found["display"]).replace("%", "%%")
-                texts[-1] += f"{value},{display_key}{told},{rest}"
-        if any(places[1:]):
-            raise UnusualError  # fields behind the value
-        a, b, c = (*texts, "", "")[:3]
-        return Piece((a, b, c), tuple(places[0]), cell, shown)
-
-    def _cell(self, node: Node, found: dict[str, Any], column: ColumnValue) -> Cell:
-        """Texts of a column's values by the slow writers' own words."""
-        from . import values
-
-        described = column.column
-        assert described is not None
-        view, state = self.view, column.state
-        types = dict(view.schema.types)
-        before = {k: found[k] for k in found if k not in ("state", "column", "type")}
-        place, reason = node.place, node.reason
-        name = display.visible(column.name, VALUE) + "="
-
-        def make(raw: bytes) -> Texts:
-            leaf = Node(place, 0, len(raw), raw, None, reason)
-            typed = values.value(
-                described.type_oid, described.type_modifier, raw, state, view.schema.encoding, types
-            )
-            one = ColumnValue(column.part, column.index, state, leaf, described, typed)
-            record = dict(before)
-            record["value"] = json_value(leaf, self.context)
-            _add_column(record, one, self.context, view)
-            return dumps(record["value"]), dumps(record["display"]), name + one.text(self.short)
-
-        if state != "text":
-            return Cell(make)
-        oid = values._resolved(described.type_oid, types)
-        numeric = oid in (20, 21, 23, 26)
-        return ColumnCell(make, name, numeric, oid not in _NUMERIC)
+        """Take apart a row message whose variant or column states are new. Raises UnusualError."""
+        prototypes.learn(self, view)
 
     def _columns(self, variant: Variant, data: bytes, at: int, start: int) -> Columns | None:
         """The columns of all tuples from `at`; None where a state was not seen before."""
@@ -750,9 +390,13 @@ class Kind:
                 inside = ",".join(dumps(r) for n, r in records if n.start >= self.base)
             known = summary(view, self.secrets), inside
             if len(key) <= 1 << 14:
-                KEEPER.keep(self.memo)
+                KEEPER.keep(self.memo, 256 + len(key) + sum(map(len, known)))
                 self.memo[key] = known
         if not fields:
             return known[0], ""
         values = self.outer.numbers.unpack_from(data, start)
         return known[0], f"{self.outer.json(values)},{known[1]}"
+
+
+def _no_column(path: str) -> bool:
+    return not prototypes.COLUMN.search(path)

@@ -7,7 +7,7 @@ JSON's own ``\\u`` escapes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import orjson
@@ -138,17 +138,17 @@ def masked_payload(view: MessageView, show_secrets: bool) -> bytes:
 
 
 def field_records(
-    tree: Node, context: Context, view: Opened | None = None
-) -> Iterator[dict[str, Any]]:
-    """The leaves of `tree` in byte order, absent positions among them, as the contract's fields."""
+    tree: Node, context: Context, view: Opened | None = None,
+    wanted: Callable[[str], bool] | None = None,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """The leaves of `tree` in byte order, absent positions among them, as the contract's fields; with
+    `wanted` those whose path it takes."""
     columns: dict[int, ColumnValue] = {}
     if view is not None:
         columns = {id(c.leaf): c for c in column_values(tree, view.schema)}
     chain = messages(tree)
-    for row in display.rows(tree, context):
+    for row in display.rows(tree, context, leaves_only=True, wanted=wanted):
         node = row.node
-        if node.children is not None:
-            continue
         layer = next((m for m in reversed(chain) if m.start <= node.start <= m.end), tree)
         found: dict[str, Any] = {
             "path": row.path,

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from . import display, values
+from .cells import KEEPER
+from .cells import SHORT as SHORT_VALUE
 from .columns import ColumnValue, column_values
 from .display import Context
 from .node import Node
-from .quick import KEEPER
-from .quick import SHORT as SHORT_VALUE
 from .shapes import Run
 from .slots import WINDOW, Array, Slots, packed, windows
 from .summary import VALUE, WIDTH

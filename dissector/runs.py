@@ -16,27 +16,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .lines import Lines
+from .objects import BLOCK as OBJECTS
 from .objects import Objects
 from .parallel import processors, write_in_order
-from .quick import Kind, UnusualError
+from .quick import Kind
 from .rows import BACKEND, COLUMNS, DECRYPTED, INCOMPLETE
 from .schemas import Schema
+from .taken import UnusualError
 from .times import SECOND, iso_time
-from .view import Capture
+from .view import Capture, MessageView
 
 FIRST, BLOCK = 1024, 1 << 15
 """Messages whose lines are made at once: of the first block, so that something is seen soon, and at most."""
 
-FIELDS_BLOCK = 128
-"""The same where each field is written: an object takes some ten thousand bytes."""
-
-MANY = 20_000
-"""Messages from which on several processes are worth their start."""
+MANY, MANY_OBJECTS = 20_000, 2000
+"""Messages from which on several processes are worth their start; the same for objects, each of which
+costs more."""
 
 KINDS = 256
 """Kinds of messages that are kept apart."""
 
-Numbers = Iterable[int] | Iterable[NDArray[np.int64]]
+Block = NDArray[np.int64]
+Numbers = Iterable[int] | Iterable[Block]
 """Numbers of messages, one by one or as arrays."""
 
 WIDE = 1 << 23
@@ -74,6 +75,7 @@ class Runs:
         self._digits: dict[int, int] = {}
         self._lines = Lines(self)
         self._objects = Objects(self)
+        self._view: MessageView | None = None
         self._second = (-1 << 70, "")
         self._time: tuple[int, int, str] = (-1, -1, "")
 
@@ -91,25 +93,27 @@ class Runs:
 
     def written(self, numbers: Numbers, fields: bool) -> Iterator[bytes]:
         """Lines, or JSON objects with `fields`, as text to write."""
-        for part in _blocks(numbers, *_sizes(fields)):
-            yield self._text(part, fields)
+        yield from filter(None, self._parts(_blocks(numbers, *_sizes(fields)), fields))
 
     def write(self, out: IO[bytes], numbers: Numbers, fields: bool) -> None:
         """Write what `written` gives to `out`. Where there are many messages, several processes share
         the work; what is written does not depend on it."""
-        done = 0
         blocks = _blocks(numbers, *_sizes(fields))
-        for block in blocks:
-            out.write(self._text(block, fields))
-            done += len(block)
-            if done >= MANY and processors() > 1:
-                break
+        many = MANY_OBJECTS if fields else MANY
+        for text in self._parts(_first(blocks, many), fields):
+            out.write(text)
         rest = list(blocks)
         if rest:
-            write_in_order(out, rest, lambda block: self._text(block, fields))
+            write_in_order(out, rest, lambda some: self._parts(some, fields))
 
-    def _text(self, numbers: NDArray[np.int64], fields: bool) -> bytes:
-        return self._objects.block(numbers.tolist()) if fields else self._lines.block(numbers)
+    def _parts(self, blocks: Iterable[Block], fields: bool) -> Iterator[bytes]:
+        """The text of blocks in parts; b"" ends a block."""
+        if fields:
+            yield from self._objects.blocks(blocks)
+            return
+        for block in blocks:
+            yield self._lines.block(block)
+            yield b""
 
     # -- one block
 
@@ -163,7 +167,7 @@ class Runs:
         kind = self._kinds.get(key)
         if kind is not None:
             return kind
-        view = self.capture.message(number)
+        view = self.message(number)
         if not view.found:
             with contextlib.suppress(UnusualError):
                 kind = Kind(view, self.secrets)
@@ -172,6 +176,12 @@ class Runs:
         if kind is not None:
             self._kinds[key] = kind
         return kind
+
+    def message(self, number: int) -> MessageView:
+        """The opened message; the last one is kept."""
+        if self._view is None or self._view.row.number != number:
+            self._view = self.capture.message(number)
+        return self._view
 
     # -- times
 
@@ -210,10 +220,20 @@ class Runs:
 
 def _sizes(fields: bool) -> tuple[int, int]:
     """Messages of the first block, and of the largest ones."""
-    return (FIELDS_BLOCK, FIELDS_BLOCK) if fields else (FIRST, BLOCK)
+    return (OBJECTS, OBJECTS) if fields else (FIRST, BLOCK)
 
 
-def _arrays(numbers: Numbers) -> Iterator[NDArray[np.int64]]:
+def _first(blocks: Iterator[Block], many: int) -> Iterator[Block]:
+    """Blocks with `many` numbers or some more; all where there is one processor."""
+    done = 0
+    for block in blocks:
+        yield block
+        done += len(block)
+        if done >= many and processors() > 1:
+            return
+
+
+def _arrays(numbers: Numbers) -> Iterator[Block]:
     if isinstance(numbers, range):
         yield np.arange(numbers.start, numbers.stop, numbers.step)
         return
@@ -225,9 +245,9 @@ def _arrays(numbers: Numbers) -> Iterator[NDArray[np.int64]]:
             yield np.array([each, *islice(source, FIRST - 1)], np.int64)
 
 
-def _blocks(numbers: Numbers, size: int, most: int) -> Iterator[NDArray[np.int64]]:
+def _blocks(numbers: Numbers, size: int, most: int) -> Iterator[Block]:
     """`numbers` in arrays of `size` numbers, each twice as large as the one before, up to `most`."""
-    held: list[NDArray[np.int64]] = []
+    held: list[Block] = []
     count = 0
     for part in _arrays(numbers):
         held.append(part)

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,8 @@ def test_several_processes_write_the_same(
     single = run(verb[0], path, *verb[1:]).stdout
     monkeypatch.setattr(runs, "MANY", 100)
     monkeypatch.setattr(runs, "BLOCK", 64)
-    monkeypatch.setattr(runs, "FIELDS_BLOCK", 16)
+    monkeypatch.setattr(runs, "MANY_OBJECTS", 100)
+    monkeypatch.setattr(runs, "OBJECTS", 16)
     monkeypatch.setattr(runs, "processors", lambda: 3)
     out = (tmp_path / "out").open("w+b") if file else io.BytesIO()
     with open_capture([path]) as capture:
@@ -137,10 +139,12 @@ def test_several_processes_write_the_same(
 def test_what_a_process_could_not_write_is_told(tmp_path: Path) -> None:
     from dissector.parallel import write_in_order
 
-    def work(block: int) -> bytes:
-        if block == 7:
-            raise ValueError("seven")
-        return bytes([block]) * 1000
+    def work(blocks: Iterable[int]) -> Iterator[bytes]:
+        for block in blocks:
+            if block == 7:
+                raise ValueError("seven")
+            yield bytes([block]) * 1000
+            yield b""
 
     blocks = range(20)
     with pytest.raises(OSError, match="space"), Path("/dev/full").open("wb", buffering=0) as full:

@@ -1,0 +1,226 @@
+"""Objects with all fields of rows that are unlike the recorded ones: the fast writer says what was sent,
+and says it as the slow one does."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from pathlib import Path
+
+import pytest
+import transforms
+
+from dissector.objects import Objects
+from dissector.parallel import HELD, in_order, write_in_order
+from dissector.records import dumps, record
+from dissector.report import list_cells
+from dissector.runs import Runs
+from dissector.view import Capture, open_capture
+
+BOOL, INT4, FLOAT8, TEXT, NUMERIC, JSONB = 16, 23, 701, 25, 1700, 3802
+OPTIONS = b"(proto_version '1', publication_names 'p')"
+Row = list[bytes | str]
+"""Columns of a tuple: text values as bytes; "n" and "u" for those without."""
+
+TEXTS = [
+    b"", b" ", b"plain words", "Zoë — Ünï".encode(), "日本語 😀".encode(), b"it's", b'say "x"',
+    b"back\\slash", b"tab\there", b"new\nline", b"nul\0in", b"\x1b[31mred", b"\x7f", b"\xff\xfe",
+    "\u202eoverride\u2066".encode(), "\u034f\u200b".encode(), "\x85\x9f".encode(), b"a" * 39,
+    b"a" * 40, b"a" * 41, b"b" * 255, b"c" * 4095, b"d" * 4096, b"e" * 5000, b"f'" * 3000,
+    "ä".encode() * 2048, b"%d %s %%", b"{0} {x}", b"\\u0001 \\u0002", b"columns[3]",
+]  # fmt: skip
+INTEGERS = [
+    b"0", b"1", b"-1", b"2147483647", b"-2147483648", b"", b"-", b"+1", b" 1", b"1_0", b"9" * 1001,
+    b"9" * 4096, b"9" * 5000, b"-" + b"9" * 4301, b"one", b"1.5", "٣".encode(), b"'1'",
+]  # fmt: skip
+FLOATS = [
+    b"0", b"1.5", b"-2.25e-07", b"1e+300", b"1e400", b"NaN", b"Infinity", b"-Infinity", b"", b"1_0.5",
+    b".5", b"5.", b"abc", b"1e5", b"9" * 400, b"1.5\n", b"0x10", b"-0",
+]  # fmt: skip
+OTHERS = {
+    BOOL: [b"t", b"f", b"", b"true"],
+    NUMERIC: [b"1.50", b"-3", b"NaN", b"1e5", b"x", b"9" * 5000],
+    JSONB: [b'{"a": "it\'s", "b": [1, 2]}', b'"\\u00e9\\n"', b"null", '{"ü": 1}'.encode()],
+}
+
+
+def message(tag: str, body: bytes = b"") -> bytes:
+    return tag.encode() + struct.pack("!i", len(body) + 4) + body
+
+
+def change(body: bytes, number: int) -> bytes:
+    at = 0x1_0000_0000 + number * 64
+    return message("d", b"w" + struct.pack("!QQq", at, at + number % 2, 10**15 + number) + body)
+
+
+def described(oid: int, name: str, columns: list[tuple[str, int]], key: int = 1) -> bytes:
+    body = b"R" + struct.pack("!I", oid) + b"public\0" + name.encode() + b"\0d"
+    body += struct.pack("!h", len(columns))
+    for i, (column, kind) in enumerate(columns):
+        body += bytes([i < key]) + column.encode() + b"\0" + struct.pack("!Ii", kind, -1)
+    return body
+
+
+def row(values: Row) -> bytes:
+    body = struct.pack("!h", len(values))
+    for value in values:
+        if isinstance(value, str):
+            body += value.encode()
+        else:
+            body += b"t" + struct.pack("!i", len(value)) + value
+    return body
+
+
+def made(tmp_path: Path, changes: list[bytes]) -> Capture:
+    """A capture of a replication that sends `changes`."""
+    start = b"START_REPLICATION SLOT s LOGICAL 0/0 " + OPTIONS + b"\0"
+    startup = struct.pack("!ii", 43, 196608) + b"user\0ada\0replication\0database\0\0"
+    startup = struct.pack("!i", len(startup)) + startup[4:]
+    answer = message("R", bytes(4)) + message("S", b"server_version\x0018.1\0") + message("Z", b"I")
+    parts = [change(body, number) for number, body in enumerate(changes)]
+    sent = [(0, startup), (1, answer), (0, message("Q", start)), (1, message("W", b"\0\0\0"))]
+    given = transforms.conversation([*sent, (1, b"".join(parts))])
+    path = tmp_path / "made.pcap"
+    path.write_bytes(transforms.pcap(transforms.frames(transforms.resegmented(given, 1448))))
+    capture = open_capture([str(path)])
+    capture.read()
+    return capture
+
+
+BEGIN = b"B" + struct.pack("!QqI", 1, 0, 700)
+
+
+def same(capture: Capture, order: list[int] | None = None) -> list[dict]:
+    """The objects of all messages, once they are what the slow writers say."""
+    numbers = order or list(range(1, capture.count + 1))
+    runs = Runs(capture)
+    objects = [text for block in runs.objects(numbers) for text in block]
+    lines = [line for block in runs.lines(numbers) for line in block]
+    for number, text, line in zip(numbers, objects, lines, strict=True):
+        view = capture.message(number)
+        assert text == dumps(record(capture, view, fields=True))
+        assert line == "\t".join(list_cells(capture, view))
+    return [json.loads(text) for text in objects]
+
+
+def column_fields(one: dict, part: str = "new") -> list[dict]:
+    return [f for f in one["fields"] if "state" in f and f".{part}.columns[" in f["path"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [(TEXT, TEXTS), (INT4, INTEGERS), (FLOAT8, FLOATS), *OTHERS.items()],
+    ids=lambda v: str(v) if isinstance(v, int) else "",
+)
+def test_values_of_one_type(kind: int, values: list[bytes], tmp_path: Path) -> None:
+    columns = [("id", INT4), ('odd "näme"%d\\', kind), ("last", TEXT)]
+    changes = [BEGIN, described(16400, "tab%s", columns)]
+    sent: list[bytes] = []
+    for _ in range(12):  # often enough that nothing is new any more
+        for value in values:
+            sent.append(value)
+            changes.append(b"I" + struct.pack("!I", 16400) + b"N" + row([b"7", value, b"end"]))
+    capture = made(tmp_path, changes)
+    objects = [o for o in same(capture) if o["path"][-1] == "Insert"]
+    assert len(objects) == len(sent)
+    for one, value in zip(objects, sent, strict=True):
+        first, field, last = column_fields(one)
+        assert (first["value"], last["value"]) == ("7", "end")
+        assert field["length"] == len(value)
+        assert field["column"] == 'odd "näme"%d\\'
+        try:
+            assert field["value"] == value.decode()
+        except UnicodeDecodeError:
+            assert field["value"] == value.decode("latin-1").replace("\xff", "\\xff").replace(
+                "\xfe", "\\xfe"
+            )
+
+
+def test_states_mixed_at_random(tmp_path: Path) -> None:
+    """Tables of several widths, some wide, with columns that have values, none, and unchanged ones; keys
+    and old rows before the new ones; rows in any order."""
+    chance = random.Random(3)
+    tables: dict[int, list[tuple[str, int]]] = {}
+    changes = [BEGIN]
+    for oid, width in ((16401, 1), (16402, 5), (16403, 21), (16404, 40), (16405, 64)):
+        kinds = [chance.choice([TEXT, INT4, FLOAT8, NUMERIC, BOOL]) for _ in range(width)]
+        tables[oid] = [(f"c{i}", kind) for i, kind in enumerate(kinds)]
+        changes.append(described(oid, f"t{width}", tables[oid]))
+    pools = {TEXT: TEXTS, INT4: INTEGERS, FLOAT8: FLOATS, **OTHERS}
+    wanted: list[tuple[str, Row]] = []
+
+    def values(oid: int, states: str) -> Row:
+        share = chance.random()
+        return [
+            chance.choice(states) if chance.random() < share else chance.choice(pools[kind][:16])
+            for _, kind in tables[oid]
+        ]
+
+    for _ in range(160):
+        oid = chance.choice(list(tables))
+        head = struct.pack("!I", oid)
+        key: Row = [b"1", *["n"] * (len(tables[oid]) - 1)]
+        new = values(oid, "nu")
+        changes.append(chance.choice([
+            b"I" + head + b"N" + row(new),
+            b"U" + head + b"N" + row(new),
+            b"U" + head + b"K" + row(key) + b"N" + row(new),
+            b"U" + head + b"O" + row(values(oid, "n")) + b"N" + row(new),
+        ]))  # fmt: skip
+        wanted.append(("new", new))
+        if chance.random() < 0.2:
+            old = values(oid, "n")
+            changes.append(b"D" + head + chance.choice([b"K" + row(key), b"O" + row(old)]))
+            wanted.append(("old", old if changes[-1][5:6] == b"O" else key))
+    capture = made(tmp_path, changes)
+    objects = [o for o in same(capture) if o["path"][-1] in ("Insert", "Update", "Delete")]
+    assert len(objects) == len(wanted)
+    for one, (part, sent) in zip(objects, wanted, strict=True):
+        found = column_fields(one, part)
+        assert len(found) == len(sent)
+        for field, value in zip(found, sent, strict=True):
+            if isinstance(value, bytes):
+                assert (field["state"], field["length"]) == ("text", len(value))
+            else:
+                assert field["state"] in {"n": ("null", "not sent"), "u": ("unchanged",)}[value]
+    backwards = list(range(capture.count, 0, -7))
+    same(capture, backwards)
+
+
+@pytest.mark.parametrize("held", [HELD, 1000])
+@pytest.mark.parametrize("file", [True, False])
+def test_parts_of_blocks_come_in_order(
+    held: int, file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results larger than what a process may hold, in several parts, and empty ones."""
+    monkeypatch.setattr("dissector.parallel.HELD", held)
+    blocks = list(range(23))
+
+    def work(some):
+        for block in some:
+            for part in range(block % 4):
+                yield b"%d.%d;" % (block, part) * 400
+            yield b""
+
+    wanted = b"".join(b"%d.%d;" % (b, p) * 400 for b in blocks for p in range(b % 4))
+    if not file:
+        assert b"".join(in_order(blocks, work, 3)) == wanted
+        return
+    with (tmp_path / "out").open("wb") as out:
+        write_in_order(out, blocks, work, 3)
+    assert (tmp_path / "out").read_bytes() == wanted
+
+
+def test_parts_of_a_block_are_whole_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dissector.objects.PIECES", 20)
+    with open_capture([str(transforms.CAPTURES / "pg16-proto4.pcap")]) as capture:
+        capture.read()
+        numbers = [list(range(1, 101)), list(range(101, 131))]
+        parts = list(Objects(Runs(capture)).blocks(numbers))
+    assert parts.count(b"") == 2
+    first = b"".join(parts[: parts.index(b"")])
+    found = [json.loads(line)["number"] for line in first.splitlines()]
+    assert found == numbers[0]
+    assert [part[-1:] for part in parts if part] == [b"\n"] * (len(parts) - 2)
+    assert len(parts) > 10
