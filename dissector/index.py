@@ -14,6 +14,7 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .ahead import look_ahead
 from .capture import CaptureFiles, Chunk, End, Pieces, StreamFinding, Streams
@@ -340,6 +341,36 @@ class Index:
                 self.rows.worsen(row.number - 1, int(about.finding.severity))
                 return
         info.found.append(about.finding)
+
+    def places(
+        self, stream: int, physical: int, start: int, stop: int
+    ) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]]:
+        """What `pieces` says, as arrays of many pieces: stream offsets, lengths, positions, records."""
+        begins, parts = self._pieces.get((stream, physical), ([], []))
+        which = max(0, bisect_right(begins, start) - 1)
+        while which < len(begins) and start < stop:
+            part = parts[which]
+            first = int(np.searchsorted(part.offset, start, side="right")) - 1
+            last = int(np.searchsorted(part.offset, stop, side="left"))
+            if first < 0:
+                return
+            offset = part.offset[first:last].astype(np.int64)
+            end = offset + part.length[first:last]
+            position = part.position[first:last] + (np.maximum(offset, start) - offset)
+            offset[0] = start
+            end[-1] = min(int(end[-1]), stop)
+            holes = np.flatnonzero(end[:-1] != offset[1:])
+            whole = int(holes[0]) + 1 if len(holes) else last - first
+            if end[0] <= start:
+                return
+            yield (
+                offset[:whole], (end - offset)[:whole], position[:whole],
+                part.record[first : first + whole],
+            )  # fmt: skip
+            if len(holes):
+                return
+            start = int(end[-1])
+            which += 1
 
     def pieces(
         self, stream: int, physical: int, start: int, stop: int

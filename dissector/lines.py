@@ -49,7 +49,6 @@ DENSE = 1 << 20
 """Numbers below this are counted in a table."""
 
 _LINE = ord("\n")
-_CUT = "…".encode()
 
 
 @dataclass(slots=True)
@@ -93,13 +92,13 @@ class Lines:
 
     def block(self, numbers: Array) -> bytes:
         """A block of lines."""
-        lengths = self.capture.index.rows.take("length", numbers - 1)
-        if len(numbers) > 1 and int(lengths.sum()) > MOST_BYTES:
+        c = self.runs.columns(numbers)
+        if len(numbers) > 1 and int(c["length"].sum()) > MOST_BYTES:
             half = len(numbers) // 2
             return self.block(numbers[:half]) + self.block(numbers[half:])
         if len(self._kinds) > MOST_KINDS or self._rows.tables.count > MOST_ITEMS:
             self._forget()
-        return _Block(self, numbers).write()
+        return _Block(self, c).write()
 
     def slow(self, number: int) -> bytes:
         """A line by the slow writers."""
@@ -182,10 +181,10 @@ class Lines:
 class _Block:
     """Lines of one block, while they are put together."""
 
-    def __init__(self, lines: Lines, numbers: Any) -> None:
+    def __init__(self, lines: Lines, c: dict[str, Any]) -> None:
         self.lines = lines
         self.capture = lines.capture
-        self.c = c = lines.runs.columns(numbers)
+        self.c = c
         self.count = len(c["number"])
         self.slots = Slots(self.count)
         usual = (c["flags"] & (DECRYPTED | INCOMPLETE)) == 0
@@ -197,6 +196,7 @@ class _Block:
             usual &= ~np.isin(c["number"], np.fromiter(found, np.int64, len(found)))
         self.bytes = read_messages(self.capture, c, np.flatnonzero(usual), WINDOW * 2)
         self.data = b"".join(self.bytes.parts)
+        self.bytes.parts.clear()  # views into the files
         self.slow = self.bytes.begins < 0
 
     def _opened(self, row: int) -> MessageView:
@@ -218,6 +218,8 @@ class _Block:
         slots.whole = dict.fromkeys(np.flatnonzero(self.slow).tolist(), b"")
         lines = {row: self.lines.slow(int(self.c["number"][row])) for row in slots.whole}
         slots.whole.update(whole)
+        cut = (slots.size > WIDTH) & (slots.extra == 0) & ~self.slow
+        slots.cut(np.flatnonzero(cut), WIDTH - 1)
         total = size + slots.size + 1
         for row, text in lines.items():
             size[row] = 0
@@ -249,18 +251,14 @@ class _Block:
             return bytes(view[:stop])
         parts: list[Any] = []
         at = 0
-        for middle, end, next_, cut, wide in zip(
+        for middle, end, next_, cut in zip(
             middles[which].tolist(), ends[which].tolist(),
             (np.append(begins[1:], stop)[which]).tolist(), long[which].tolist(),
-            (slots.extra[which] > 0).tolist(), strict=True,
+            strict=True,
         ):  # fmt: skip
             if cut:
-                if wide:
-                    text = bytes(view[middle : end - 1]).decode()[: WIDTH - 1].encode()
-                    parts += (view[at:middle], text, _CUT)
-                else:
-                    parts += (view[at : middle + WIDTH - 1], _CUT)
-                parts.append(b"\n")
+                text = bytes(view[middle : end - 1]).decode()[: WIDTH - 1]
+                parts += (view[at:middle], f"{text}…\n".encode())
             else:
                 parts.append(view[at:end])
             at = next_

@@ -56,19 +56,34 @@ def _read_side(capture: Capture, side: int, c: dict[str, Any], mine: Array, out:
         while first < last:
             start = int(offset[first])
             stop = int(reach[last - 1])
-            pieces = list(capture.index.pieces(side >> 1, physical, start, stop))
-            read = capture.files.read
-            parts = [read(place, size) for _, size, place, _, _ in pieces]
-            size = sum(map(len, parts))
-            out.parts += parts
+            size = 0
+            offsets, records = [], []
+            for offset_, length, position, record in capture.index.places(
+                side >> 1, physical, start, stop
+            ):
+                out.parts += _read(capture, position, length)
+                offsets.append(offset_)
+                records.append(record)
+                size += int(length.sum())
             done = first + int(np.searchsorted(reach[first:last], start + size, side="right"))
             if done > first:  # a message before a gap may reach beyond it
                 whole = mine[first:done]
                 out.begins[whole] = out.size + offset[first:done] - start
-                offsets = np.array([p[0] for p in pieces], np.int64)
-                records = np.array([p[4] for p in pieces], np.int64)
-                out.records[whole] = records[
-                    np.searchsorted(offsets, end[first:done] - 1, side="right") - 1
-                ]
+                last_piece = (
+                    np.searchsorted(np.concatenate(offsets), end[first:done] - 1, side="right") - 1
+                )
+                out.records[whole] = np.concatenate(records)[last_piece]
             out.size += size
             first = max(done, first + 1)
+
+
+def _read(capture: Capture, position: Array, length: Array) -> list[Any]:
+    """The bytes at each position."""
+    files = capture.files
+    if len(files.sources) > 1:
+        return list(map(files.read, position.tolist(), length.tolist()))
+    source, stop = files.sources[0], position + length
+    if len(stop) and int(stop.max()) > source.size:
+        source.grow()
+    view = source.view
+    return [view[a:b] for a, b in zip(position.tolist(), stop.tolist(), strict=True)]

@@ -18,6 +18,7 @@ Array = NDArray[Any]
 WINDOW = 48
 """Bytes of a cell at most."""
 
+_CUT = "…".encode()
 _NEVER = 1 << 40
 
 
@@ -114,6 +115,7 @@ class Slots:
         self.extra = np.zeros(count, np.int64)
         self.whole: dict[int, bytes] = {}
         self._cells: list[tuple[Array, Array, Array]] = []
+        self._cut, self._at = np.zeros(0, np.int64), 0
 
     def add(self, rows: Array, cells: Array, lengths: Array | int) -> None:
         """Put cells behind what the lines `rows`, each named once, have."""
@@ -148,12 +150,24 @@ class Slots:
         """How many characters lines have so far."""
         return self.size[rows] - self.extra[rows]
 
+    def cut(self, rows: Array, characters: int) -> None:
+        """Cut summaries, whose characters are all of one byte, to so many and "…"."""
+        self._cut, self._at = rows, characters
+        self.size[rows] = characters + len(_CUT)
+        self.extra[rows] = len(_CUT) - 1
+
     def write(self, out: Array, begins: Array) -> None:
         """Write the cells to `out`; a summary begins at its place in `begins`, with `size` bytes of
         room. What replaced a summary as a whole is not written here."""
         limit = np.full(self.count, _NEVER)
         limit[list(self.whole)] = 0
+        limit[self._cut] = self._at + 1
+        bounded = len(self.whole) > 0 or len(self._cut) > 0
         for rows, cells, start in self._cells:
-            at = np.minimum(start, limit[rows]) if self.whole else start
+            at = np.minimum(start, limit[rows]) if bounded else start
             at += begins[rows]
             windows(out, cells.itemsize)[at] = cells
+        if len(self._cut):
+            windows(out, len(_CUT))[begins[self._cut] + self._at] = np.frombuffer(
+                _CUT, f"V{len(_CUT)}"
+            )
