@@ -18,7 +18,7 @@ from .cells import HIGH, KEEPER, LOW, SECONDS, SHORT, is_safe
 from .display import Context
 from .node import Node, leaves
 from .shapes import Heads, Run
-from .slots import WINDOW, Array, Slots, decimal, digits_of, hexadecimal, left, packed
+from .slots import WINDOW, Array, Slots, decimal, hexadecimal, left, packed
 from .spec import Field
 from .summary import VALUE, WIDTH, summary
 from .view import MessageView
@@ -226,8 +226,8 @@ class FieldKind:
         elif each.show in ("int", "xid") and each.width <= 4:
             if each.signed:
                 odd[rows[values >> (each.width * 8 - 1) != 0]] = True
-            counts = digits_of(values)
-            slots.add(rows, left(decimal(values), counts), counts)
+            cells, counts = decimal(values)
+            slots.add(rows, left(cells, counts), counts)
         elif each.show == "timestamp":
             _timestamp(slots, rows, values.astype(np.int64), odd)
         else:
@@ -379,9 +379,8 @@ def _lsn(slots: Slots, rows: Array, values: Array) -> None:
         (values & np.uint64(0xFFFFFFFF)).astype(np.int64),
     )
     for number, text in ((high, "/"), (low, "")):
-        counts = digits_of(number, 16)
-        cells = left(hexadecimal(number), counts)
-        slots.add(rows, cells, counts)
+        cells, counts = hexadecimal(number)
+        slots.add(rows, left(cells, counts), counts)
         if text:
             slots.add_text(rows, text)
 
@@ -396,7 +395,7 @@ def _timestamp(slots: Slots, rows: Array, values: Array, odd: Array) -> None:
     distinct, which = np.unique(seconds, return_inverse=True)
     width = len("2026-11-29 18:53:12.")
     texts = packed([SECONDS[s].encode() for s in distinct.tolist()], width)[which]
-    fraction = np.ascontiguousarray(decimal(micros + _MICROS)[:, -6:])
+    fraction = np.ascontiguousarray(decimal(micros + _MICROS)[0][:, -6:])
     if micros.all():
         slots.add(rows, texts, width)
         slots.add(rows, fraction, 6)

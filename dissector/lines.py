@@ -19,7 +19,7 @@ from .rows import DECRYPTED, DIRECTIONS, INCOMPLETE, NO_LSN
 from .rowtexts import Rows, row_kind
 from .schemas import Schema
 from .shapes import Run, Shape, check_head, shape_of
-from .slots import WINDOW, Array, Slots, decimal, digits_of, hexadecimal, packed, windows
+from .slots import WINDOW, Array, Slots, decimal, hexadecimal, packed, windows
 from .spec import Message
 from .summary import VALUE, WIDTH
 from .text import visible
@@ -81,7 +81,15 @@ class Lines:
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
         self.capture = runs.capture
+        self._found = np.zeros(0, np.int64)
+        self._out = np.zeros(0, np.uint8)
         self._forget()
+
+    def room(self, size: int) -> Array:
+        """`size` bytes to write lines to, until this is called again."""
+        if len(self._out) < size:
+            self._out = np.empty(size + size // 4, np.uint8)
+        return self._out[:size]
 
     def _forget(self) -> None:
         self._rows = Rows()
@@ -172,6 +180,16 @@ class Lines:
         names = ", ".join(relation) if isinstance(relation, list) else relation or ""
         return f"\t{visible(names)}\t".encode()
 
+    def found(self, numbers: Array) -> Array:
+        """Messages with findings of their own that may be among `numbers`."""
+        found = self.capture.index.found
+        if len(self._found) != len(found):
+            self._found = np.sort(np.fromiter(found, np.int64, len(found)))
+        if not len(numbers):
+            return self._found[:0]
+        first, last = np.searchsorted(self._found, (numbers.min(), numbers.max() + 1))
+        return self._found[first:last]
+
     def constant_digits(self) -> bool:
         """Whether the times of all frames have the same number of decimals."""
         sources = self.capture.files.sources
@@ -191,9 +209,9 @@ class _Block:
         usual &= c["length"] < HUGE
         self.kind = lines.kinds(c, c["severity"] == 0)
         usual &= self.kind >= 0
-        found = self.capture.index.found
-        if found:
-            usual &= ~np.isin(c["number"], np.fromiter(found, np.int64, len(found)))
+        found = lines.found(c["number"])
+        if len(found):
+            usual &= ~np.isin(c["number"], found)
         self.bytes = read_messages(self.capture, c, np.flatnonzero(usual), WINDOW * 2)
         self.data = b"".join(self.bytes.parts)
         self.bytes.parts.clear()  # views into the files
@@ -226,7 +244,7 @@ class _Block:
             total[row] = len(text)
         room = np.maximum(total, WINDOW)
         begins = np.cumsum(room) - room
-        out = np.empty(int(room.sum()) + 2 * WINDOW, np.uint8)
+        out = self.lines.room(int(room.sum()) + 2 * WINDOW)
         slots.write(out, begins + size)
         out[begins + total - 1] = _LINE
         self._write_heads(out, heads, begins + size)
@@ -315,12 +333,12 @@ class _Block:
         numbers = c["number"]
         times, lengths, which = self._times()
         heads: list[tuple[str, Array, Any]] = [
-            ("right", digits_of(numbers), decimal(numbers)),
+            ("right", *_swapped(decimal(numbers))),
             ("exact", lengths, (times, which)),
         ]
         paths = self.capture.index.tables.paths
-        stream, sides = np.unique(c["stream"], return_inverse=True)
-        code = (sides * 2 + c["direction"]) * len(paths) + c["path"]
+        stream, sides = distinct(c["stream"], int(c["stream"].max(initial=0)) + 1)
+        code = (sides.astype(np.int64) * 2 + c["direction"]) * len(paths) + c["path"]
         found, which = distinct(code, len(stream) * 2 * len(paths))
         texts = []
         for each in found.tolist():
@@ -338,13 +356,13 @@ class _Block:
         )
         for number, end in ((high, "/"), (low, "\t")):
             cells = np.empty((self.count, 9), np.uint8)
-            cells[:, :8] = hexadecimal(number)
+            cells[:, :8], counts = hexadecimal(number)
             cells[:, 8] = ord(end)
-            counts = digits_of(number, 16) + 1
+            counts += 1
             counts[none] = end == "\t"
             heads.append(("right", counts, cells))
         xid = c["xid"]
-        heads.append(("right", digits_of(xid) * (xid > 0), decimal(xid, blank=True)))
+        heads.append(("right", *_swapped(decimal(xid, blank=True))))
         found, which = distinct(c["relation"], len(self.capture.index.tables.schemas))
         texts = [lines.relation(each) for each in found.tolist()]
         heads.append(
@@ -389,7 +407,7 @@ class _Block:
         cells = np.empty((len(time), width + digits + 2), np.uint8)
         cells[:, :width] = packed(texts, width)[which].view(np.uint8).reshape(-1, width)
         cells[:, width] = ord(".")
-        cells[:, width + 1 : -1] = decimal(rest // 10 ** (9 - digits) + 10**digits)[:, -digits:]
+        cells[:, width + 1 : -1] = decimal(rest // 10 ** (9 - digits) + 10**digits)[0][:, -digits:]
         cells[:, -1] = ord("Z")
         return cells.view(f"V{cells.shape[1]}")[:, 0]
 
@@ -427,3 +445,7 @@ def _first(texts: Array, length: int) -> Array:
     """The first `length` bytes of each text."""
     cells = texts.view(np.uint8).reshape(len(texts), -1)[:, :length]
     return np.ascontiguousarray(cells).view(f"V{length}")[:, 0]
+
+
+def _swapped(pair: tuple[Array, Array]) -> tuple[Array, Array]:
+    return pair[1], pair[0]

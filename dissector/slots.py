@@ -8,6 +8,7 @@ written last and are not shorter than a window.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -43,52 +44,51 @@ def _hex_table() -> Array:
     return np.concatenate([full, letters.view(np.uint32)[:, 0], bare.view(np.uint32)[:, 0]])
 
 
-_TABLES: dict[str, Array] = {}
+@cache
+def _table(base: int) -> tuple[Array, Array]:
+    """The texts, and how many digits each number has, 1 for 0."""
+    table = _digit_table() if base == 10 else _hex_table()
+    counts = np.ones(base**4, np.uint8)
+    for i in range(1, 4):
+        counts[base**i :] += np.uint8(1)
+    return table, counts
 
 
-def _table(name: str) -> Array:
-    if name not in _TABLES:
-        _TABLES[name] = _digit_table() if name == "digits" else _hex_table()
-    return _TABLES[name]
-
-
-def decimal(values: Array, blank: bool = False) -> Array:
-    """Twelve bytes a number of up to 32 bits: its digits at the end, 0 bytes before them. blank: 0 is
-    none at all."""
-    table = _table("digits")
+def decimal(values: Array, blank: bool = False) -> tuple[Array, Array]:
+    """Twelve bytes a number of up to 32 bits: its digits at the end, 0 bytes before them; and how many
+    digits. blank: 0 is none at all."""
+    table, counts = _table(10)
     values = values.astype(np.uint32)
     high, low = np.divmod(values, np.uint32(10_000))
     top, middle = np.divmod(high, np.uint32(10_000))
     out = np.empty((len(values), 3), np.uint32)
-    out[:, 0] = table[top + np.uint32(10_000)]
-    out[:, 1] = table[middle + np.uint32(10_000) * (top == 0)]
-    out[:, 2] = table[low + np.uint32(10_000 if blank else 20_000) * (high == 0)]
-    return out.view(np.uint8)
+    out[:, 0] = table.take(top + np.uint32(10_000))
+    out[:, 1] = table.take(middle + np.uint32(10_000) * (top == 0))
+    out[:, 2] = table.take(low + np.uint32(10_000 if blank else 20_000) * (high == 0))
+    digits = np.where(high > 0, 4 + counts.take(middle), counts.take(low)).astype(np.int64)
+    if top.any():
+        digits = np.where(top > 0, 8 + counts.take(top), digits)
+    if blank:
+        digits[values == 0] = 0
+    return out.view(np.uint8), digits
 
 
-def hexadecimal(values: Array) -> Array:
-    """Eight bytes a number of 32 bits: its hexadecimal digits at the end, 0 bytes before them."""
-    table = _table("hex")
+def hexadecimal(values: Array) -> tuple[Array, Array]:
+    """Eight bytes a number of 32 bits: its hexadecimal digits at the end, 0 bytes before them; and how
+    many digits."""
+    table, counts = _table(16)
     high, low = values >> 16, values & 0xFFFF
     out = np.empty((len(values), 2), np.uint32)
-    out[:, 0] = table[high + 65_536]
-    out[:, 1] = table[low + 131_072 * (high == 0)]
-    return out.view(np.uint8)
-
-
-_TENS = 10 ** np.arange(1, 10, dtype=np.int64)
-_SIXTEENS = 16 ** np.arange(1, 8, dtype=np.int64)
-
-
-def digits_of(values: Array, base: int = 10) -> Array:
-    """How many digits numbers of up to 32 bits have, 1 for 0."""
-    return np.searchsorted(_TENS if base == 10 else _SIXTEENS, values, side="right") + 1
+    out[:, 0] = table.take(high + 65_536)
+    out[:, 1] = table.take(low + 131_072 * (high == 0))
+    digits = np.where(high > 0, 4 + counts.take(high), counts.take(low)).astype(np.int64)
+    return out.view(np.uint8), digits
 
 
 def left(cells: Array, lengths: Array) -> Array:
     """Cells whose text is at their end, with the text at the beginning."""
     count, width = cells.shape
-    flat = np.zeros(count * width + width, np.uint8)
+    flat = np.empty(count * width + width, np.uint8)
     flat[: count * width] = cells.reshape(-1)
     return windows(flat, width)[np.arange(width, count * width + width, width) - lengths]
 
@@ -163,9 +163,11 @@ class Slots:
         limit[list(self.whole)] = 0
         limit[self._cut] = self._at + 1
         bounded = len(self.whole) > 0 or len(self._cut) > 0
+        last: Array | None = None
         for rows, cells, start in self._cells:
-            at = np.minimum(start, limit[rows]) if bounded else start
-            at += begins[rows]
+            if rows is not last:
+                last, begin, most = rows, begins[rows], limit[rows]
+            at = begin + (np.minimum(start, most) if bounded else start)
             windows(out, cells.itemsize)[at] = cells
         if len(self._cut):
             windows(out, len(_CUT))[begins[self._cut] + self._at] = np.frombuffer(
