@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from struct import Struct
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from .cells import HIGH, KEEPER, LOW, SECONDS, SHORT, is_safe
 from .display import Context
 from .node import Node, leaves
 from .shapes import Heads, Run
-from .slots import WINDOW, Array, Slots, decimal, hexadecimal, left, packed
+from .slots import WINDOW, Array, Part, Slots, decimal, hexadecimal, left, packed
 from .spec import Field
 from .summary import VALUE, WIDTH, summary
 from .view import MessageView
@@ -32,7 +32,7 @@ KEPT = 1 << 14
 FEW = 8
 """Messages of a kind, below which each is written by itself."""
 
-_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_WIDTHS = (1, 2, 4, 8)
 _MICROS = 1_000_000
 _QUICK: dict[str, Callable[[int], str]] = {
     "lsn": display.lsn, "timestamp": display.timestamp, "int": str, "xid": str,
@@ -42,8 +42,8 @@ _QUICK: dict[str, Callable[[int], str]] = {
 @dataclass(slots=True)
 class Named:
     """A field that a summary names: where it lies, the text before its value, how it is shown (lsn,
-    timestamp, int, xid, "" for by `make`, None: `text` is all of it), whether 0 is left out, and the
-    texts of its values."""
+    timestamp, int, xid, "" for by `make`, None: `text` is all of it), whether 0 is left out, what `make`
+    depends on, and the texts of its values."""
 
     at: int
     width: int
@@ -52,6 +52,7 @@ class Named:
     show: str | None
     skips: bool
     make: Callable[[int], str]
+    source: tuple[Any, ...] = ()
     known: dict[int, str] = field(default_factory=dict)
 
     def shown(self, value: int) -> str:
@@ -120,10 +121,15 @@ class FieldKind:
         if len(found) > MOST_NAMED or not self._tails(rest, short) or (rest and note):
             return
         self.size = fixed[-1].end if fixed else inner.start
-        codes = ">" + "".join(
-            _CODES[n.width].lower() if n.signed else _CODES[n.width] for n in self.named
-        )
-        self.numbers = Struct(codes)
+        self.encoding = short.encoding if rest else ""
+
+    def same(self) -> tuple[Any, ...] | None:
+        """What kinds that are written alike have in common; None where each is for itself."""
+        if self.size < 0:
+            return None
+        named = [(n.at, n.width, n.signed, n.text, n.show, n.skips, n.source) for n in self.named]
+        tail = [(t.sized, t.before, t.after) for t in self.tail]
+        return self.size, self.note, self.encoding, tuple(named), tuple(tail)
 
     def _tails(self, rest: list[Node], short: Context) -> bool:
         """Take the leaves behind those of fixed width; False where that cannot be."""
@@ -172,20 +178,23 @@ class FieldKind:
             left_over = rows[~good].tolist()
             rows, begins, ends = rows[good], begins[good], ends[good]
         heads = Run(data, begins, begins).heads(begins, self.size)
-        odd = np.zeros(slots.count, bool)
+        odd = np.zeros(len(rows), bool)
+        part = Part(slots, rows)
         for i, each in enumerate(self.named):
-            self._column(slots, heads, rows, i, each, odd)
+            self._column(part, heads, i, each, odd)
         if self.tail:
             if all(n.skips for n in self.named):
-                tails = [
-                    text if some else text[1:]
-                    for text, some in zip(tails, (slots.size[rows] > 0).tolist(), strict=True)
-                ]
-            slots.add_texts(rows, tails)
+                some = np.broadcast_to(part.size, len(rows)) > 0
+                tails = [t if s else t[1:] for t, s in zip(tails, some.tolist(), strict=True)]
+            part.add_texts(tails)
         if self.note:
-            self._noted(slots, rows)
-        if odd[rows].any():
-            which = np.flatnonzero(odd[rows])
+            behind = np.broadcast_to(part.size, len(rows)) > 0
+            part.add_text(" [", behind)
+            part.add_text(self.note)
+            part.add_text("]", behind)
+        part.close()
+        if odd.any():
+            which = np.flatnonzero(odd)
             left_over += self._singly(slots, data, rows[which], begins[which], ends[which])
         return left_over
 
@@ -207,56 +216,53 @@ class FieldKind:
             text += f" {each.shown(raw)}"
         return text if at == end else None
 
-    def _column(
-        self, slots: Slots, heads: Heads, rows: Array, i: int, each: Named, odd: Array
-    ) -> None:
+    def _column(self, part: Part, heads: Heads, i: int, each: Named, odd: Array) -> None:
+        """Add a field's name and value; rows that have to be looked at one by one become odd."""
+        count = len(part.rows)
         if each.show is None:
-            self._text(slots, rows, each.text, i)
+            self._text(part, each.text, i, None)
             return
         values = heads.field(each.at, each.width)
+        shown: Array | None = None
         if each.skips:
             shown = values != 0
-            if not shown.all():
-                rows, values = rows[shown], values[shown]
-                if not len(rows):
-                    return
-        self._text(slots, rows, each.text, i)
+            if not shown.any():
+                return
+            if shown.all():
+                shown = None
+        self._text(part, each.text, i, shown)
+        many = 1 if shown is None else shown
         if each.show == "lsn":
-            _lsn(slots, rows, values)
-        elif each.show in ("int", "xid") and each.width <= 4:
+            _lsn(part, values, many)
+        elif each.show in ("int", "xid"):
             if each.signed:
-                odd[rows[values >> (each.width * 8 - 1) != 0]] = True
+                odd |= values >> (each.width * 8 - 1) != 0
             cells, counts = decimal(values)
-            slots.add(rows, left(cells, counts), counts)
+            part.add(left(cells, counts), counts * many)
         elif each.show == "timestamp":
-            _timestamp(slots, rows, values.astype(np.int64), odd)
+            _timestamp(part, values.astype(np.int64), many, odd)
         else:
             if each.signed:
                 values = values.view(f"i{each.width}")
             distinct, which = np.unique(values, return_inverse=True)
             texts = [each.shown(v) for v in distinct.tolist()]
-            lengths = np.array([len(t) for t in texts], np.int64)[which]
-            long = np.array([len(t) > WINDOW or not t.isascii() for t in texts])
-            if long.any():
-                odd[rows[long[which]]] = True
-            slots.add(
-                rows,
-                packed([t.encode() for t in texts], WINDOW)[which],
-                np.minimum(lengths, WINDOW),
-            )
+            strange = np.array([len(t) > WINDOW or not t.isascii() for t in texts])
+            if strange.any():
+                odd |= strange[which]
+            lengths = np.array([min(len(t), WINDOW) for t in texts], np.int64)
+            cells = packed([t.encode() for t in texts])
+            if cells.itemsize > WINDOW:
+                cells = packed([t.encode() for t in texts], WINDOW)
+            part.add(cells[which.reshape(count)], lengths[which] * many)
 
-    def _text(self, slots: Slots, rows: Array, text: str, i: int) -> None:
+    def _text(self, part: Part, text: str, i: int, shown: Array | None) -> None:
+        """The name of the field numbered `i`, with a blank before it where anything stands there."""
         if i and any(n.skips for n in self.named[:i]):
-            behind = slots.size[rows] > 0
-            slots.add_text(rows[behind], " " + text)
-            slots.add_text(rows[~behind], text)
-        else:
-            slots.add_text(rows, (" " if i else "") + text)
-
-    def _noted(self, slots: Slots, rows: Array) -> None:
-        behind = slots.size[rows] > 0
-        slots.add_text(rows[behind], f" [{self.note}]")
-        slots.add_text(rows[~behind], self.note)
+            behind = np.broadcast_to(part.size, len(part.rows)) > 0
+            part.add_text(" ", behind if shown is None else behind & shown)
+        elif i:
+            text = " " + text
+        part.add_text(text, shown)
 
     # -- one by one
 
@@ -329,7 +335,7 @@ def _split(found: list[Node]) -> tuple[list[Node], list[Node]]:
 def _simple(node: Node) -> bool:
     declared = node.declaration
     return (
-        isinstance(declared, Field) and isinstance(node.value, int) and node.length in _CODES
+        isinstance(declared, Field) and isinstance(node.value, int) and node.length in _WIDTHS
         and node.index < 0 and not declared.secret
     )  # fmt: skip
 
@@ -359,7 +365,13 @@ def _named(node: Node, short: Context) -> Named | None:
     )
     if show in ("int", "xid") and length > 4:
         show = ""
-    return Named(node.start, length, declared.kind.signed, text, show, node.name == "flags", make)
+    source: tuple[Any, ...] = ()
+    if not show:
+        known = tuple(short.types.items()), tuple(short.relations.items())
+        source = (place.declaration, place.release, short.encoding, *known)
+    return Named(
+        node.start, length, declared.kind.signed, text, show, node.name == "flags", make, source
+    )
 
 
 def _bytes_maker(node: Node, short: Context) -> Callable[[bytes], str]:
@@ -372,35 +384,28 @@ def _bytes_maker(node: Node, short: Context) -> Callable[[bytes], str]:
     return make
 
 
-def _lsn(slots: Slots, rows: Array, values: Array) -> None:
-    values = values.astype(np.uint64)
-    high, low = (
-        (values >> np.uint64(32)).astype(np.int64),
-        (values & np.uint64(0xFFFFFFFF)).astype(np.int64),
-    )
+def _lsn(part: Part, values: Array, many: Array | int) -> None:
+    high, low = (values >> np.uint64(32)).astype(np.uint32), values.astype(np.uint32)
     for number, text in ((high, "/"), (low, "")):
         cells, counts = hexadecimal(number)
-        slots.add(rows, left(cells, counts), counts)
+        part.add(left(cells, counts), counts * many)
         if text:
-            slots.add_text(rows, text)
+            part.add_text(text, None if isinstance(many, int) else many)
 
 
-def _timestamp(slots: Slots, rows: Array, values: Array, odd: Array) -> None:
+def _timestamp(part: Part, values: Array, many: Array | int, odd: Array) -> None:
     """``2026-11-29 18:53:12.831399 UTC``, without a fraction of 0; times of other years are odd."""
     seconds, micros = np.divmod(values, _MICROS)
     unusual = (values <= LOW) | (values >= HIGH)
     if unusual.any():
-        odd[rows[unusual]] = True
+        odd |= unusual
         seconds[unusual] = 0
     distinct, which = np.unique(seconds, return_inverse=True)
     width = len("2026-11-29 18:53:12.")
-    texts = packed([SECONDS[s].encode() for s in distinct.tolist()], width)[which]
-    fraction = np.ascontiguousarray(decimal(micros + _MICROS)[0][:, -6:])
-    if micros.all():
-        slots.add(rows, texts, width)
-        slots.add(rows, fraction, 6)
-    else:
-        some = micros != 0
-        slots.add(rows, texts, width - 1 + some)
-        slots.add(rows, fraction, some * 6)
-    slots.add_text(rows, " UTC")
+    some = micros != 0
+    part.add(
+        packed([SECONDS[s].encode() for s in distinct.tolist()], width)[which],
+        (width - 1 + some) * many,
+    )
+    part.add(np.ascontiguousarray(decimal(micros + _MICROS)[0][:, -6:]), some * 6 * many)
+    part.add_text(" UTC", None if isinstance(many, int) else many)

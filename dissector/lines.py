@@ -97,6 +97,7 @@ class Lines:
         self._known: dict[tuple[int, int, int, Schema, bool], int] = {}
         self._numbers: dict[int, int] = {}
         self._sizes = (0, 0)
+        self._alike: dict[Any, int] = {}
 
     def block(self, numbers: Array) -> bytes:
         """A block of lines."""
@@ -148,9 +149,19 @@ class Lines:
         key = (row.path, row.dialect, row.direction, schema, usual)
         kind = self._known.get(key)
         if kind is None:
-            kind = self._known[key] = len(self._kinds)
-            self._kinds.append(self._learned(self.capture.message(number)))
+            kind = self._known[key] = self._number(self._learned(self.capture.message(number)))
         return kind
+
+    def _number(self, kind: _Kind) -> int:
+        """The number of a kind: that of one which is written alike, if there is one."""
+        same = kind.fields.same() if kind.fields is not None else None
+        known = self._alike.get((same, kind.around)) if same is not None else None
+        if known is not None:
+            return known
+        self._kinds.append(kind)
+        if same is not None:
+            self._alike[same, kind.around] = len(self._kinds) - 1
+        return len(self._kinds) - 1
 
     def _learned(self, view: MessageView) -> _Kind:
         short = view.context(self.runs.secrets, VALUE)

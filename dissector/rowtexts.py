@@ -405,7 +405,7 @@ class _Walk:
                 if bad is not None:
                     slow[which[bad]] = True
                     cells, lengths, which = cells[~bad], lengths[~bad], which[~bad]
-                parts.append((r[which], cells, lengths))
+                parts.append((r[which] if len(which) < len(r) else r, cells, lengths))
                 cut = which[size[which] > VALUE]
                 if len(cut):
                     slots.extra[r[cut]] += CUT

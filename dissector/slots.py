@@ -114,7 +114,7 @@ class Slots:
         self.size = np.zeros(count, np.int64)
         self.extra = np.zeros(count, np.int64)
         self.whole: dict[int, bytes] = {}
-        self._cells: list[tuple[Array, Array, Array]] = []
+        self._cells: list[tuple[Array, Array, Array | int]] = []
         self._cut, self._at = np.zeros(0, np.int64), 0
 
     def add(self, rows: Array, cells: Array, lengths: Array | int) -> None:
@@ -124,6 +124,10 @@ class Slots:
         start = self.size[rows]
         self._cells.append((rows, cells, start))
         self.size[rows] = start + lengths
+
+    def put(self, rows: Array, cells: Array, start: Array | int) -> None:
+        """The same at places in the summaries that the caller keeps count of."""
+        self._cells.append((rows, cells, start))
 
     def add_text(self, rows: Array, text: str) -> None:
         """The same text for all `rows`."""
@@ -173,3 +177,44 @@ class Slots:
             windows(out, len(_CUT))[begins[self._cut] + self._at] = np.frombuffer(
                 _CUT, f"V{len(_CUT)}"
             )
+
+
+class Part:
+    """Lines whose summaries are empty and get the same cells. A cell of length 0 does no harm."""
+
+    def __init__(self, slots: Slots, rows: Array) -> None:
+        self.slots = slots
+        self.rows = rows
+        self.size: Array | int = 0
+
+    def add(self, cells: Array, lengths: Array | int) -> None:
+        """Put cells, one a line, or one for all of them, behind what is there."""
+        if cells.ndim == 2:
+            cells = cells.view(f"V{cells.shape[1]}")[:, 0]
+        self.slots.put(self.rows, cells, self.size)
+        self.size = self.size + lengths
+
+    def add_text(self, text: str, where: Array | None = None) -> None:
+        """The same text for all lines, or for those of the mask."""
+        data = text.encode()
+        if len(data) != len(text):
+            extra = len(data) - len(text)
+            self.slots.extra[self.rows] += extra if where is None else extra * where
+        for i in range(0, len(data), WINDOW):
+            part = data[i : i + WINDOW]
+            length = len(part)
+            self.add(np.frombuffer(part, f"V{length}"), length if where is None else length * where)
+
+    def add_texts(self, texts: list[str]) -> None:
+        """A text for each line."""
+        data = [text.encode() for text in texts]
+        lengths = np.fromiter(map(len, data), np.int64, len(data))
+        self.slots.extra[self.rows] += lengths - np.fromiter(map(len, texts), np.int64, len(data))
+        while data:
+            self.add(packed(data, WINDOW), np.minimum(lengths, WINDOW))
+            lengths = np.maximum(lengths - WINDOW, 0)
+            data = [text[WINDOW:] for text in data] if lengths.any() else []
+
+    def close(self) -> None:
+        """Tell the lines how long they are now."""
+        self.slots.size[self.rows] = self.size
