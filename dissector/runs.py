@@ -29,6 +29,9 @@ from .view import Capture, MessageView
 FIRST, BLOCK = 1024, 1 << 15
 """Messages whose lines are made at once: of the first block, so that something is seen soon, and at most."""
 
+SOON = 3 * FIRST
+"""Messages whose lines are written before all others are looked for."""
+
 MANY, MANY_OBJECTS = 20_000, 2000
 """Messages from which on several processes are worth their start; the same for objects, each of which
 costs more."""
@@ -99,10 +102,12 @@ class Runs:
         """Write what `written` gives to `out`. Where there are many messages, several processes share
         the work; what is written does not depend on it."""
         blocks = _blocks(numbers, *_sizes(fields))
-        many = MANY_OBJECTS if fields else MANY
+        many = MANY_OBJECTS if fields else SOON
         for text in self._parts(_first(blocks, many), fields):
             out.write(text)
         rest = list(blocks)
+        if rest and not fields:
+            rest = _evenly(rest, processors())
         if rest:
             write_in_order(out, rest, lambda some: self._parts(some, fields))
 
@@ -231,6 +236,15 @@ def _first(blocks: Iterator[Block], many: int) -> Iterator[Block]:
         done += len(block)
         if done >= many and processors() > 1:
             return
+
+
+def _evenly(blocks: list[Block], processes: int) -> list[Block]:
+    """The same numbers in blocks of one size, as many for each process; one where there are few."""
+    numbers = np.concatenate(blocks)
+    if len(numbers) < MANY:
+        return [numbers]
+    count = -(-len(numbers) // (BLOCK * processes)) * processes
+    return np.array_split(numbers, count)
 
 
 def _arrays(numbers: Numbers) -> Iterator[Block]:
