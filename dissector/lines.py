@@ -224,8 +224,7 @@ class _Block:
         if len(found):
             usual &= ~np.isin(c["number"], found)
         self.bytes = read_messages(self.capture, c, np.flatnonzero(usual), WINDOW * 2)
-        self.data = b"".join(self.bytes.parts)
-        self.bytes.parts.clear()  # views into the files
+        self.data = self.bytes.data
         self.slow = self.bytes.begins < 0
 
     def _opened(self, row: int) -> MessageView:

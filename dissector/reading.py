@@ -13,7 +13,7 @@ from .slots import Array
 if TYPE_CHECKING:
     from .view import Capture
 
-APART = 1 << 14
+APART = 1 << 10
 """Bytes between two messages that are read over; where more lie between them, they are left out."""
 
 
@@ -22,8 +22,10 @@ class Bytes:
     where it was not read whole; records: the record of the frame that holds its last byte."""
 
     def __init__(self, count: int) -> None:
-        self.parts: list[bytes] = []
+        self.data = b""
+        self.parts: list[Any] = []
         self.size = 0
+        self.low, self.high = 1 << 62, 0  # of the file, where there is one
         self.begins = np.full(count, -1, np.int64)
         self.records = np.zeros(count, np.int64)
 
@@ -38,6 +40,10 @@ def read_messages(capture: Capture, c: dict[str, Any], wanted: Array, behind: in
         if len(mine):
             _read_side(capture, side, c, mine, out)
     out.parts.append(bytes(behind))
+    out.data = b"".join(out.parts)
+    out.parts.clear()  # views into the file
+    if out.high > out.low:
+        capture.files.sources[0].release(out.low, out.high)
     return out
 
 
@@ -61,7 +67,7 @@ def _read_side(capture: Capture, side: int, c: dict[str, Any], mine: Array, out:
             for offset_, length, position, record in capture.index.places(
                 side >> 1, physical, start, stop
             ):
-                out.parts += _read(capture, position, length)
+                out.parts += _read(capture, position, length, out)
                 offsets.append(offset_)
                 records.append(record)
                 size += int(length.sum())
@@ -77,13 +83,15 @@ def _read_side(capture: Capture, side: int, c: dict[str, Any], mine: Array, out:
             first = max(done, first + 1)
 
 
-def _read(capture: Capture, position: Array, length: Array) -> list[Any]:
+def _read(capture: Capture, position: Array, length: Array, out: Bytes) -> list[Any]:
     """The bytes at each position."""
     files = capture.files
     if len(files.sources) > 1:
         return list(map(files.read, position.tolist(), length.tolist()))
     source, stop = files.sources[0], position + length
-    if len(stop) and int(stop.max()) > source.size:
+    out.low = min(out.low, int(position.min(initial=out.low)))
+    out.high = max(out.high, int(stop.max(initial=0)))
+    if out.high > source.size:
         source.grow()
     view = source.view
     return [view[a:b] for a, b in zip(position.tolist(), stop.tolist(), strict=True)]
