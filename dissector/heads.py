@@ -4,6 +4,7 @@ sequence of number formats.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -48,6 +49,8 @@ def maker(head: Head, flat: Flat | None, *, whole: bool) -> Made:
             for cell, _, text, skips in flat.named[:MOST]
         )
     count = 0 if flat is None else len(flat.numbers.format) - 1
+    # the same texts for all kinds: what is copied all the time stays in the processor's cache
+    constants = [sys.intern(text) for text in constants]
     made: Made = _maker(count, slots, named)(head, constants, cells)
     return made
 
@@ -70,7 +73,7 @@ def _maker(count: int, slots: Slots, named: Named | None) -> Any:
             lines += [
                 f"s, u = divmod({value}, 1000000)",
                 f"usual = u and {LOW} < {value} < {HIGH}",
-                f"{text} = f'{{second[s]}}{{u:06}} UTC' if usual else timestamp({value})",
+                f"{text} = '%s%06d UTC' % (second[s], u) if usual else timestamp({value})",
             ]
         elif plain in ("int", "xid"):
             text = value

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from struct import Struct
 from typing import Any
 
-import orjson
-
-from .cells import KEEPER, ColumnCell, is_safe
-from .taken import NULLS, RUN, Piece, Tuple, Variant
-from .text import decode_text, visible
+from .cells import KEEPER, ColumnCell
+from .taken import NULLS, RUN, Piece, Tuple, UnusualError, Variant
+from .text import decode_text, is_visible
 
 LONG = 4096
 """Bytes of a value from which on nothing is taken for granted: int() refuses some more digits."""
 
-DECIMALS = [b"%d" % n for n in range(LONG)]
-
 _UNIT = Struct(">BI").unpack_from
 _TEXT = ord("t")
+_has_unsafe = re.compile(rb"[^ !#-&(-\[\]-~]").search
+"""The opposite of `is_safe`, and quicker."""
+
 _is_integer = re.compile(rb"-?[0-9]{1,4000}\Z").match
 _is_float = re.compile(rb"-?[0-9]{1,300}(?:\.[0-9]{1,300})?(?:e[+-][0-9]{2,3})?\Z").match
 
@@ -32,33 +32,60 @@ class NotKnownError(Exception):
     """A column's state was not seen before."""
 
 
-class _Places(dict[int, tuple[bytes, ...]]):
-    """By a column's place in the message, what stands before its value, split where the value's length
-    goes."""
+class _Sizes(dict[int, bytes]):
+    """Text around a value's length by that length, kept for usual ones; IndexError for a long one."""
+
+    def __init__(self, before: str, after: str) -> None:
+        self.before, self.after = before.encode(), after.encode()
+
+    def __missing__(self, size: int) -> bytes:
+        if size >= LONG:
+            raise IndexError
+        found = self.of(size)
+        KEEPER.keep(self, 128 + len(found))
+        self[size] = found
+        return found
+
+    def of(self, size: int) -> bytes:
+        """The same for any length."""
+        length = b"%d" % size
+        return length + self.before + length + self.after if self.before else length + self.after
+
+
+@lru_cache(64)
+def _sizes(before: str, after: str) -> _Sizes:
+    return _Sizes(before, after)
+
+
+class _Places(dict[int, tuple[bytes, bytes]]):
+    """By a column's place in the message, what stands before its value: up to the length, and from there
+    to the value's own; `lengths` and `ends` is what comes after each of them."""
 
     def __init__(self, piece: Piece, layer: int, ending: str = "") -> None:
         self.layer = layer
-        self.of: list[list[tuple[int, bool]]] = [[]]
+        of: list[list[tuple[int, bool]]] = [[]]
         parts = ["," + piece.texts[0].replace("%%", "\0") + ending]
         for offset, inner in piece.places:
             if offset < 0:
-                self.of.append([])
-                before, after = _split(parts[-1], len(self.of[-2]))
+                of.append([])
+                before, after = _split(parts[-1], len(of[-2]))
                 parts[-1:] = [before, after]
             else:
-                self.of[-1].append((offset, inner))
-        self.parts = [part.replace("\0", "%%") for part in parts]
+                of[-1].append((offset, inner))
+        if len(parts) != 4 or of[1] or of[3]:
+            raise UnusualError
+        self.parts = [(parts[i].replace("\0", "%%"), of[i]) for i in (0, 2)]
+        self.lengths = _sizes(parts[1].replace("\0", "%"), "")
+        self.ends = _sizes("", parts[3].replace("\0", "%"))
 
-    def __missing__(self, at: int) -> tuple[bytes, ...]:
-        found = tuple(
-            (
-                part % tuple(at + offset - (self.layer if inner else 0) for offset, inner in of)
-            ).encode()
-            for part, of in zip(self.parts, self.of, strict=True)
+    def __missing__(self, at: int) -> tuple[bytes, bytes]:
+        first, second = (
+            (part % tuple(at + o - (self.layer if inner else 0) for o, inner in of)).encode()
+            for part, of in self.parts
         )
-        KEEPER.keep(self, 256 + sum(map(len, found)))
-        self[at] = found
-        return found
+        KEEPER.keep(self, 256 + len(first) + len(second))
+        self[at] = first, second
+        return first, second
 
 
 def _split(text: str, number: int) -> tuple[str, str]:
@@ -82,10 +109,10 @@ class _Place(dict[int, bytes]):
         return found
 
 
-class _Unknown(dict[int, tuple[bytes, ...]]):
+class _Unknown(dict[int, tuple[bytes, bytes]]):
     """A column that was not seen with a value yet."""
 
-    def __missing__(self, at: int) -> tuple[bytes, ...]:
+    def __missing__(self, at: int) -> tuple[bytes, bytes]:
         raise NotKnownError
 
 
@@ -93,15 +120,35 @@ def _never(value: bytes) -> bool:
     return False
 
 
+def _is_plain(encoding: str) -> Callable[[bytes], bool]:
+    """A test for text that JSON, a terminal and quotes leave as it is."""
+    unsafe = _has_unsafe
+    if encoding != "utf-8":
+        return lambda value: not unsafe(value)
+
+    def is_plain(value: bytes) -> bool:
+        if not unsafe(value):
+            return True
+        if value.isascii() or b"'" in value or b'"' in value:
+            return False
+        try:
+            return is_visible(value.decode())
+        except UnicodeDecodeError:
+            return False
+
+    return is_plain
+
+
 Texts = Callable[[bytes], tuple[bytes, bytes]]
 
 Column = tuple[
-    dict[int, tuple[bytes, ...]], Callable[[bytes], Any], Callable[[bytes], Any], Texts,
-    bytes, bytes, bytes, bytes, dict[int, Any],
+    dict[int, tuple[bytes, bytes]], dict[int, bytes], dict[int, bytes], Callable[[bytes], Any],
+    Callable[[bytes], Any], Texts, bytes, bytes, bytes, bytes, dict[int, Any],
 ]  # fmt: skip
-"""What is before the value; whether the value may stand as it is, by the quick and by the sure test; else
-its texts, without their quotes; between value and display, and after it, for both cases; and what is
-known of other states: a _Place, or what to do with a value whose texts are complete."""
+"""What is before the value by its place, and by its length in two places; whether the value may stand as
+it is, by the quick and by the sure test; else its texts, without their quotes; between value and display,
+and after it, for both cases; and what is known of other states: a _Place, or what to do with a value
+whose texts are complete."""
 
 
 def _column(kinds: dict[int, Piece], layer: int, encoding: str) -> Column:
@@ -114,16 +161,19 @@ def _column(kinds: dict[int, Piece], layer: int, encoding: str) -> Column:
         elif kind == _TEXT and isinstance(cell, ColumnCell):
             mark = b"'" if cell.quotes else b""
             fast: Callable[[bytes], Any] = bytes.isalnum if cell.quotes else bytes.isdigit
-            check = is_safe if cell.quotes else _is_integer if cell.numeric else _is_float
+            check = (
+                _is_plain(encoding) if cell.quotes else _is_integer if cell.numeric else _is_float
+            )
             middle, rest = b'"' + piece.middle + b'"', b'"' + piece.rest
+            places = _Places(piece, layer, '"')
             found = (
-                _Places(piece, layer, '"'), fast, check, _texts(cell, encoding),
+                places, places.lengths, places.ends, fast, check, _texts(cell, encoding),
                 middle + mark, mark + rest, middle, rest, others,
             )  # fmt: skip
         else:
             others[kind] = (_Places(piece, layer), cell, piece.middle, piece.rest)
     return found or (
-        _Unknown(), _never, _never, lambda value: (b"", b""), b"", b"", b"", b"", others,
+        _Unknown(), {}, {}, _never, _never, lambda value: (b"", b""), b"", b"", b"", b"", others,
     )  # fmt: skip
 
 
@@ -133,20 +183,13 @@ def _texts(cell: ColumnCell, encoding: str) -> Texts:
     def texts(value: bytes) -> tuple[bytes, bytes]:
         if cell.quotes:
             text = decode_text(value, encoding)
-            if visible(text) == text:
-                json = orjson.dumps(text)[1:-1]
+            if is_visible(text):
+                json = text.encode().replace(b'"', b'\\"')
                 return json, b"'" + json.replace(b"'", b"''") + b"'"
         known = cell.known.get(value) or cell.texts(value)
         return known[0][1:-1].encode(), known[1][1:-1].encode()
 
     return texts
-
-
-class _Decimals(dict[int, bytes]):
-    """Numbers of any size as text."""
-
-    def __missing__(self, number: int) -> bytes:
-        return b"%d" % number
 
 
 class Columns:
@@ -193,10 +236,10 @@ class Columns:
                 number += len(part)
                 mark = len(out)
                 try:
-                    at = _write(part, message, at, out, DECIMALS)
+                    at = _write(part, message, at, out)
                 except IndexError:  # a long value
                     del out[mark:]
-                    at = _write(_careful(part), message, at, out, _Decimals())
+                    at = _write(_careful(part), message, at, out)
             if between is not None:
                 out.append(between[at])
                 at += each.skip
@@ -204,28 +247,52 @@ class Columns:
 
 
 def _careful(columns: list[Column]) -> list[Column]:
-    """The same, every value by the sure test."""
-    return [(column[0], _never, *column[2:]) for column in columns]
+    """The same for values of any length: each by the sure test."""
+    return [
+        (places, _Any(lengths), _Any(ends), _never, check, texts, a, b, c, d, others)
+        for places, lengths, ends, _, check, texts, a, b, c, d, others in columns
+    ]
 
 
-def _write(columns: list[Column], message: bytes, at: int, out: list[bytes], decimals: Any) -> int:
+class _Any(dict[int, bytes]):
+    """_Sizes without a limit."""
+
+    def __init__(self, sizes: dict[int, bytes]) -> None:
+        self.sizes = sizes
+
+    def __missing__(self, size: int) -> bytes:
+        return self.sizes.of(size) if isinstance(self.sizes, _Sizes) else self.sizes[size]
+
+
+def _write(columns: list[Column], message: bytes, at: int, out: list[bytes]) -> int:
     """Append columns of `message` from `at` on; where the next one is. IndexError: a value is too long
-    for the quick test and for `decimals`."""
+    for the quick test."""
     unit, add = _UNIT, out.append
-    for places, fast, check, texts, middle, rest, middle_2, rest_2, others in columns:
+    for (
+        places,
+        lengths,
+        ends,
+        fast,
+        check,
+        texts,
+        middle,
+        rest,
+        middle_2,
+        rest_2,
+        others,
+    ) in columns:
         kind, size = unit(message, at)
         if kind == _TEXT:
-            a, b, c, d = places[at]
+            first, second = places[at]
             at += 5
-            length = decimals[size]
             end = at + size
             value = message[at:end]
             at = end
             if fast(value) or check(value):
-                out += (a, length, b, length, c, length, d, value, middle, value, rest)
+                out += (first, lengths[size], second, ends[size], value, middle, value, rest)
             else:
-                value, shown = texts(value)
-                out += (a, length, b, length, c, length, d, value, middle_2, shown, rest_2)
+                told, shown = texts(value)
+                out += (first, lengths[size], second, ends[size], told, middle_2, shown, rest_2)
             continue
         other = others.get(kind)
         if other is None:
@@ -234,12 +301,12 @@ def _write(columns: list[Column], message: bytes, at: int, out: list[bytes], dec
             add(other[at])
             at += 1
             continue
-        places, cell, before, after = other
-        a, b, c, d = places[at]
-        length = b"%d" % size
-        value = message[at + 5 : at + 5 + size]
-        at += 5 + size
+        before, cell, after, last = other
+        first, second = before[at]
+        end = at + 5 + size
+        value = message[at + 5 : end]
         known = cell.known.get(value) or cell.texts(value)
-        out += (a, length, b, length, c, length, d)
-        out += (known[0].encode(), before, known[1].encode(), after)
+        out += (first, before.lengths.of(size), second, before.ends.of(size))
+        out += (known[0].encode(), after, known[1].encode(), last)
+        at = end
     return at

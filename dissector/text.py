@@ -41,6 +41,11 @@ def visible(text: str, limit: int = 0) -> str:
     return _UNSAFE.sub(_escape, text)
 
 
+def is_visible(text: str) -> bool:
+    """Whether `visible` leaves `text` as it is."""
+    return _UNSAFE.search(text) is None
+
+
 def decode_text(data: bytes, encoding: str = "utf-8") -> str:
     """Bytes of a capture as str in `encoding`; bytes that do not decode become surrogate escapes."""
     try:
