@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from . import display
-from .cells import HIGH, LOW, SECONDS
+from .cells import HIGH, KEPT, SECONDS
 from .records import dumps
 from .rows import NO_LSN
 from .summary import WIDTH
@@ -70,11 +70,14 @@ def _maker(count: int, slots: Slots, named: Named | None) -> Any:
         if plain == "lsn":
             lines.append(f"{text} = at if {value} == lsn else {_lsn(value)}")
         elif plain == "timestamp":
+            digits = f"n{number}"
+            quick = f"f'{{second[{value} // 1000000]}}{{{digits}[-6:]}} UTC'"
             lines += [
-                f"s, u = divmod({value}, 1000000)",
-                f"usual = u and {LOW} < {value} < {HIGH}",
-                f"{text} = '%s%06d UTC' % (second[s], u) if usual else timestamp({value})",
+                f"{digits} = str({value})",
+                f"usual = 999999 < {value} < {HIGH} and {value} % 1000000",
+                f"{text} = {quick} if usual else timestamp({value})",
             ]
+            value = digits
         elif plain in ("int", "xid"):
             text = value
         else:
@@ -104,14 +107,24 @@ def _maker(count: int, slots: Slots, named: Named | None) -> Any:
     code += [f"        {line}" for line in lines]
     code.append("    return made")
     names: dict[str, Any] = {
-        "second": SECONDS, "timestamp": display.timestamp, "none": NO_LSN, "json": in_json,
+        "high": _Highs(), "second": SECONDS, "timestamp": display.timestamp, "none": NO_LSN, "json": in_json,
     }  # fmt: skip
     exec(compile("\n".join(code), "<heads>", "exec"), names)  # made of names, numbers and repr()
     return names["maker"]
 
 
+class _Highs(dict[int, str]):
+    """The high half of an LSN and the slash: many LSNs in a row have the same."""
+
+    def __missing__(self, high: int) -> str:
+        if len(self) >= KEPT:
+            self.clear()
+        text = self[high] = f"{high:X}/"
+        return text
+
+
 def _lsn(value: str) -> str:
-    return f"'%X/%X' % ({value} >> 32, {value} & 0xFFFFFFFF)"
+    return f"high[{value} >> 32] + '%X' % ({value} & 0xFFFFFFFF)"
 
 
 def _summary(slots: Slots, named: Named, shown: list[tuple[str, str]]) -> list[str]:

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Any
 
 from . import display, prototypes
-from .cells import _QUICK_TEXTS, KEEPER, Cell, NumberCell, Texts
+from .cells import _QUICK_TEXTS, KEEPER, Cell, NumberCell, Texts, is_safe
 from .node import Node
 from .records import dumps, json_value
 from .spec import Field, Message
@@ -216,9 +216,16 @@ class Kind:
         self.tail = tail
 
     def _bytes_maker(self, node: Node) -> Callable[[Any], Texts]:
-        place, reason = node.place, node.reason
+        place, reason, declared = node.place, node.reason, node.declaration
+        quick = isinstance(declared, Field) and not (declared.values or declared.secret)
+        as_text = isinstance(declared, Field) and declared.kind.show == "text"
 
         def make(value: bytes) -> Texts:
+            if quick and 0 < len(value) <= VALUE and is_safe(value):
+                text = value.decode()
+                if as_text:
+                    return f'"{text}"', f'"{text}"', f"{place.name}={text}"
+                return f'"{value.hex()}"', f"\"'{text}'\"", f"{place.name}='{text}'"
             leaf = Node(place, 0, len(value), value, None, reason)
             return (
                 dumps(json_value(leaf, self.context)), dumps(display.display(leaf, self.context)),
