@@ -5,7 +5,7 @@
 Prints, for each command, the median wall time, processor time (of all its processes) and peak memory,
 and the ratios that the project promises. Times of a busy machine are compared by processor time. Memory
 is what all processes of a command hold together beside files, each shared page once, as Linux counts it
-(Pss_Anon, looked at twenty times a second). Lists go to a file; exports of both programs to the
+(Pss_Anon and Pss_Shmem, looked at twenty times a second). Lists go to a file; exports of both programs to the
 null device, for a disk would be measured else.
 """
 
@@ -31,6 +31,9 @@ ROOT = HERE.parent.parent
 sys.path[:0] = [str(ROOT), str(HERE)]
 PORT = 5432
 
+ENV = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+"""As users run it: modules are compiled once, not at every start."""
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -45,7 +48,7 @@ def measure(command: list[str], out: str = os.devnull) -> Measured:
     """Run `command` once, its output to the file `out`."""
     with Path(out).open("wb") as sink:
         begin = time.perf_counter()
-        child = subprocess.Popen(command, stdout=sink, stderr=subprocess.DEVNULL, cwd=ROOT)
+        child = subprocess.Popen(command, stdout=sink, stderr=subprocess.DEVNULL, cwd=ROOT, env=ENV)
         seen, ended = [0], threading.Event()
         watcher = threading.Thread(target=watch, args=(child.pid, seen, ended))
         watcher.start()
@@ -78,9 +81,8 @@ def family(pid: int) -> list[int]:
 def held(pid: int) -> int:
     """Bytes of memory of a process that are no file's, pages shared with others in equal parts."""
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss_Anon:"):
-                return int(line.split()[1]) * 1024
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return sum(int(s.split()[1]) for s in lines if s.startswith(("Pss_Anon:", "Pss_Shmem:"))) * 1024
     return 0
 
 
