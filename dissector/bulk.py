@@ -164,6 +164,10 @@ def grouped(keys: Array) -> Iterator[tuple[int, Array]]:
         yield int(ranked[first]), order[first:after]
 
 
+_NONE = 0x200
+"""The key of messages that carry nothing: above each type byte with the bit for in-stream."""
+
+
 @cache
 def _tags() -> dict[str, int]:
     return {message.name: ord(message.tag) for message in catalogue.in_layer("pgoutput")}
@@ -294,10 +298,15 @@ class CopyBoth:
         )  # fmt: skip
         prefix = ("CopyData", wal.name_in(dialect.release))
         keys = tags.astype(np.uint16) | (in_stream.astype(np.uint16) << 8)
-        keys[~carries] = 0xFFFF
+        keys[~carries] = _NONE
+        paths = np.zeros(_NONE + 1, np.uint16)
         for key, chosen in grouped(keys):
-            if key != 0xFFFF:
-                self._kind(work, chosen, inner[chosen], key & 0xFF, dialects[key >> 8], prefix)
+            if key != _NONE:
+                paths[key] = self._kind(
+                    work, chosen, inner[chosen], key & 0xFF, dialects[key >> 8], prefix
+                )
+        found = paths[keys]
+        np.copyto(answers.path, found, where=found > 0)
         if work.tuples:
             looked = np.concatenate([places for places, _, _ in work.tuples])
             good = sound(run, work.tuples, work.columns)
@@ -335,15 +344,15 @@ class CopyBoth:
     def _kind(
         self, work: _Pass, chosen: Array, at: Array, tag: int, dialect: Dialect,
         prefix: tuple[str, ...],
-    ) -> None:  # fmt: skip
-        """All messages of one pgoutput kind in one dialect: path, own xid, OID, and whether ordinary."""
+    ) -> int:  # fmt: skip
+        """All messages of one pgoutput kind in one dialect: own xid, OID, and whether ordinary. Returns
+        the number of their path, 0 where it is not known."""
         run = work.run
         message = catalogue.lookup("pgoutput", tag, dialect.release, dialect)
         if message is None:
             work.read[chosen] = True
-            return
-        name = message.name_in(dialect.release)
-        work.answers.path[chosen] = self.tables.paths.number((*prefix, name))
+            return 0
+        path = self.tables.paths.number((*prefix, message.name_in(dialect.release)))
         end = run.ends[chosen]
         known = _places("pgoutput", message, dialect)
         shape = shape_of(message, dialect)
@@ -368,7 +377,7 @@ class CopyBoth:
             fits = at + offset < end
             work.silent[chosen] = ~fits | ((heads.field(offset, 1) & 1) == 0)
         if message.name in TEACHING:
-            return  # read one by one, or known by their bytes: see `_follow`
+            return path  # read one by one, or known by their bytes: see `_follow`
         good = check_head(heads, shape, at, end)
         good &= ~work.read[chosen]
         if shape.tail:
@@ -379,6 +388,7 @@ class CopyBoth:
             work.answers.severity[chosen] = shape.severity
         if not good.all():
             work.read[chosen[~good]] = True
+        return path
 
     def _tuples(
         self, work: _Pass, tag: int, shape: Shape, chosen: Array, at: Array, good: Array
