@@ -15,6 +15,9 @@ from dataclasses import dataclass, field, replace
 from .commands import Command
 from .schemas import Column, Schema
 
+_FORMS = 64
+"""Combinations of formats whose descriptions are kept at hand."""
+
 
 @dataclass(slots=True, eq=False)
 class Statement:
@@ -23,6 +26,18 @@ class Statement:
     text: str = ""
     row: Schema | None = None
     parameters: Schema | None = None
+    _made: dict[tuple[int, ...], tuple[Schema, Schema]] = field(default_factory=dict)
+
+    def formatted(self, formats: tuple[int, ...]) -> Schema | None:
+        """Its columns with Bind's format codes; the same object for the same codes."""
+        if self.row is None:
+            return None
+        made = self._made.get(formats)
+        if made is None or made[0] is not self.row:
+            if len(self._made) >= _FORMS:
+                self._made.clear()
+            made = self._made[formats] = self.row, with_formats(self.row, formats)
+        return made[1]
 
 
 @dataclass(slots=True, eq=False)
@@ -38,7 +53,7 @@ class Portal:
         if self.row is not None:
             return self.row
         if self.statement.row is not None:
-            self.row = with_formats(self.statement.row, self.formats)
+            self.row = self.statement.formatted(self.formats)
         return self.row
 
 
@@ -87,6 +102,9 @@ def with_formats(schema: Schema, formats: tuple[int, ...]) -> Schema:
     return replace(schema, columns=columns)
 
 
+_UNKNOWN = Schema("parameters")
+
+
 class Conversation:
     """Requests, statements and portals of one connection.
 
@@ -99,6 +117,7 @@ class Conversation:
         self.statements: dict[str, Statement] = {}
         self.portals: dict[str, Portal] = {}
         self._sent: dict[str, Statement | None] = {}
+        self._bound: dict[tuple[int, int, tuple[int, ...]], tuple[Schema, Schema]] = {}
         self.skipping = False
 
     # what the frontend sends
@@ -131,10 +150,17 @@ class Conversation:
         if not count:
             return None
         known = self._sent[statement] if statement in self._sent else self.statements.get(statement)
-        described = (known and known.parameters) or Schema("parameters")
-        first = len(described.columns) + 1
-        more = tuple(Column(f"${i}") for i in range(first, count + 1))
-        return with_formats(replace(described, columns=described.columns + more), parameter_formats)
+        described = (known and known.parameters) or _UNKNOWN
+        key = (id(described), count, parameter_formats)
+        made = self._bound.get(key)
+        if made is None or made[0] is not described:
+            first = len(described.columns) + 1
+            more = tuple(Column(f"${i}") for i in range(first, count + 1))
+            whole = replace(described, columns=described.columns + more)
+            if len(self._bound) >= _FORMS:
+                self._bound.clear()
+            made = self._bound[key] = described, with_formats(whole, parameter_formats)
+        return made[1]
 
     def describe(self, kind: str, name: str) -> None:
         self._add(Request("describe", target=(kind, name)))

@@ -74,6 +74,8 @@ class Framer(Damage):
                 block = self._block(first) if self.fast else None
                 if block is not None:
                     yield block
+                elif first.mode == MESSAGES and first.huge is None:
+                    yield from self._several(first)
                 else:
                     yield from self._one(first)
                 if first.waiting:
@@ -187,6 +189,34 @@ class Framer(Damage):
             side.at += size
             side.consumed += size
 
+    def _several(self, side: Side) -> Iterator[Framed]:
+        """Take the next unit of `side`, and those after it that are its turn without a doubt."""
+        yield from self._one(side)
+        other = self.sides[1 - side.physical]
+        if not side.mode == other.mode == MESSAGES or other.huge is not None:
+            return
+        if other.waiting and isinstance(other.waiting[0], Gap):
+            return
+        whole = self._whole(other)
+        horizon = other.place(other.offset() + whole)[0] if whole else -1
+        direction = DIRECTIONS[self._direction(side)]
+        known = recognise.bounds("frontend" if direction == "F" else "backend")
+        while side.mode == MESSAGES and side.hole is None and side.huge is None:
+            buffer, at = side.buffer, side.at
+            if len(buffer) - at < recognise.HEADER or buffer[at] not in known:
+                return
+            (length,) = unpack_from(">I", buffer, at + 1)
+            if not 4 <= length < HUGE or len(buffer) - at <= length:
+                return
+            if horizon >= 0 and side.place(side.offset() + length + 1)[0] >= horizon:
+                return
+            lane = self.session.lane(direction)
+            if lane and buffer[at] == LANE_TAGS[lane] and side.offset() >= side.slow_until:
+                return
+            if self._held(side):
+                return
+            yield self._message(side, length + 1)
+
     # -- many at once
 
     def _block(self, side: Side) -> Block | None:
@@ -199,6 +229,8 @@ class Framer(Damage):
             return None
         tag = LANE_TAGS[lane]
         if side.at >= len(side.buffer) or side.buffer[side.at] != tag:
+            return None
+        if self.short_run(side, tag):
             return None
         begins, stop = walk(side.buffer, side.at, tag, BLOCK, side.marks_for(tag))
         count = len(begins)
@@ -230,6 +262,21 @@ class Framer(Damage):
             side.arrivals[places], side.frames[places], side.times[places], begins + side.base,
             ends - begins, answers, direction, flags,
         )  # fmt: skip
+
+    @staticmethod
+    def short_run(side: Side, tag: int) -> bool:
+        """Whether a run of messages with the type byte `tag` ends, in what is there, before it is worth
+        the arrays; then nobody looks again before its end."""
+        buffer, at = side.buffer, side.at
+        last = len(buffer) - recognise.HEADER
+        for _ in range(SHORT):
+            if at > last:
+                break
+            if buffer[at] != tag:
+                side.slow_until = side.base + at
+                return True
+            at += unpack_from(">I", buffer, at + 1)[0] + 1
+        return False
 
     def _horizon(self, side: Side) -> int | None:
         """When the other side's next message that may change the state arrives; None: not in sight."""

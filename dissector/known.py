@@ -11,8 +11,9 @@ from .conversation import Conversation
 from .copies import Copies
 from .encodings import codec
 from .findings import Finding
-from .node import Node
+from .node import Node, findings
 from .pgoutput_state import PgoutputState
+from .reads import Read
 from .schemas import Schema, Tables
 from .session_header import header_of
 from .spec import Dialect
@@ -49,7 +50,7 @@ class Context:
     path: names by the release in force, ("CopyData", "XLogData", "Insert"). lsn: NO_LSN for none.
     xid: 0 for none. schema: a number in Tables.schemas, 0 for none. subxid: that a Stream Abort rolls
     back. found: what only the state can tell (what is wrong inside the message is the annotator's to
-    say).
+    say). read: how it was read at first.
     """
 
     path: tuple[str, ...]
@@ -61,6 +62,17 @@ class Context:
     subxid: int | None = None
     assumed: bool = False
     found: list[Finding] = field(default_factory=list)
+    read: Read | None = None
+
+    def worst(self) -> int:
+        """The worst severity of what is wrong inside the message, 0 for nothing."""
+        if self.read is not None and self.read.tree is self.tree:
+            return self.read.severity
+        return max((f.severity for f in findings(self.tree)), default=0)
+
+
+NUMBERS = 256
+"""Schemas of a connection whose numbers are kept at hand."""
 
 
 class Known:
@@ -96,15 +108,26 @@ class Known:
         self.asked_encryption = ""
         self.tls: Callable[[], dict[str, str]] | None = None
         self.commands: list[Command] = []
+        self._made: dict[tuple[str, str, bool], Dialect] = {}
+        self._made_from = self.base
+        self._numbers: dict[int, tuple[Schema, str, int]] = {}
 
     def dialect(self, direction: str) -> Dialect:
-        """The Dialect for the next message of `direction`."""
+        """The Dialect for the next message of `direction`; the same object as long as it is the same."""
         copy = self.copy[direction]
-        if direction == "F":
-            return replace(self.base, auth=self.auth, startup=self.in_startup, copy=copy)
-        if copy == "pgoutput":
-            return replace(self.replication.dialect(self.base), copy=copy)
-        return replace(self.base, copy=copy)
+        if direction == "B" and copy == "pgoutput":
+            return self.replication.dialect(self.base)
+        if self._made_from is not self.base:
+            self._made_from = self.base
+            self._made.clear()
+        key = (copy, self.auth, self.in_startup) if direction == "F" else (copy, "", False)
+        made = self._made.get(key)
+        if made is None:
+            _, auth, startup = key
+            made = replace(self.base, auth=auth, startup=startup, copy=copy)
+            dialects = self.tables.dialects  # one object for all connections compares quickly
+            made = self._made[key] = dialects[dialects.number(made)]
+        return made
 
     def assumed(self) -> bool:
         """Whether the layout of messages rests on an assumption (the start is not in the capture)."""
@@ -118,6 +141,17 @@ class Known:
 
     def _number(self, schema: Schema) -> int:
         return self.tables.schemas.number(schema)
+
+    def _encoded(self, schema: Schema) -> int:
+        """The number of `schema` with the connection's encoding."""
+        found = self._numbers.get(id(schema))
+        if found is not None and found[0] is schema and found[1] == self.codec:
+            return found[2]
+        number = self._number(replace(schema, encoding=self.codec))
+        if len(self._numbers) >= NUMBERS:
+            self._numbers.clear()
+        self._numbers[id(schema)] = schema, self.codec, number
+        return number
 
     def _encoding(self, name: str) -> None:
         self.codec = codec(name)

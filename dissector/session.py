@@ -20,10 +20,11 @@ from .catalogue.sasl import MECHANISMS
 from .catalogue.startup import GSS_ANSWER, TLS_ANSWER
 from .command_check import check
 from .commands import Command, parse_command
-from .facts import Facts, of_node
+from .facts import Facts
 from .known import Assumptions, Context
+from .reads import read_once
 from .schemas import Column, Schema
-from .spec import LAST_RELEASE, Dialect, Message
+from .spec import LAST_RELEASE, Dialect
 from .statements import encoding_set
 from .streaming import Streaming
 from .waiting import ASKING, BOTH_WAYS, PASSWORD
@@ -38,10 +39,10 @@ class Session(Streaming):
         """Take one whole message (type byte included) and say what it is; `data` may be cut short."""
         layer = "frontend" if direction == "F" else "backend"
         dialect = self.dialect(direction)
-        tree = annotate(data, layer, dialect)
-        message = tree.declaration
-        context = Context((tree.name,), dialect, tree, assumed=self.assumed())
-        if not isinstance(message, Message):
+        read = read_once(data, layer, dialect)
+        context = Context(read.path, dialect, read.tree, assumed=self.assumed(), read=read)
+        message = read.message
+        if message is None:
             return context
         if message.name == "CopyData":
             self._copy_data(direction, data, context)
@@ -53,7 +54,7 @@ class Session(Streaming):
             self.copies.over()
         handler = _HANDLERS.get(message.name)
         if handler is not None:
-            handler(self, {} if message.name in _SILENT else of_node(tree), context)
+            handler(self, {} if message.name in _SILENT else read.facts, context)
         if direction == "F" and not dialect.startup:
             self.in_startup = False
             self.auth_due = self.auth_due and message.tag != chr(PASSWORD)
@@ -184,7 +185,7 @@ class Session(Streaming):
             len(values.get("parameters") or ()),
         )  # fmt: skip
         if schema is not None:
-            context.schema = self._number(replace(schema, encoding=self.codec))
+            context.schema = self._encoded(schema)
 
     def _describe(self, values: Facts, context: Context) -> None:
         self.conversation.describe(chr(values.get("target") or 0), self.text(values.get("name")))
@@ -231,7 +232,7 @@ class Session(Streaming):
     def row_schema(self) -> int:
         """The number of the description of a DataRow that comes now, 0 where there is none."""
         schema = self.conversation.row()
-        return 0 if schema is None else self._number(replace(schema, encoding=self.codec))
+        return 0 if schema is None else self._encoded(schema)
 
     def _command_complete(self, values: Facts, context: Context) -> None:
         self.copies.clear()

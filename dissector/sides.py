@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field
 from struct import unpack_from
@@ -120,6 +121,7 @@ class Side:
     unread: int = 0
     huge: tuple[int, int, bytes] | None = None
     ahead: Ahead | None = None
+    lists: tuple[Array, list[int], list[int], list[int], list[int]] | None = None
 
     def take(self) -> bool:
         """Move the next chunk into the buffer; False when a gap or nothing comes next."""
@@ -180,8 +182,14 @@ class Side:
 
     def place(self, end: int) -> tuple[int, int, int]:
         """(arrival, frame, time) of the byte before stream offset `end`."""
-        i = min(int(self.ends.searchsorted(end - 1, side="right")), len(self.ends) - 1)
-        return int(self.arrivals[i]), int(self.frames[i]), int(self.times[i])
+        lists = self.lists
+        if lists is None or lists[0] is not self.ends:
+            lists = self.lists = (
+                self.ends, self.ends.tolist(), self.arrivals.tolist(), self.frames.tolist(),
+                self.times.tolist(),
+            )  # fmt: skip
+        i = min(bisect_left(lists[1], end), len(lists[1]) - 1)
+        return lists[2][i], lists[3][i], lists[4][i]
 
     def places(self, ends: Array) -> Array:
         """For ascending stream offsets of messages' ends, the index of the piece that holds the last

@@ -147,14 +147,17 @@ class Units:
         found = side.notes + context.found
         side.notes = []
         flags = ASSUMED if context.assumed else 0
-        judged = list(found)
+        severity = 0
         if missing:
             flags |= INCOMPLETE
             self._forget(context)
         else:
-            judged += findings(context.tree)
-            judged += schema_findings(context.tree, self.tables.schemas[context.schema])
-        severity = max((f.severity for f in judged), default=0)
+            severity = context.worst()
+            if len(context.path) > 2:  # CopyData, and what it carries: maybe a row change
+                found_too = schema_findings(context.tree, self.tables.schemas[context.schema])
+                severity = max(severity, *(f.severity for f in found_too), 0)
+        if found:
+            severity = max(severity, *(f.severity for f in found))
         arrival, frame, time = side.place(start + size)
         side.at += size
         side.consumed += size

@@ -24,7 +24,9 @@ from transforms import (
 )
 
 from dissector import index as indexing
+from dissector import reads
 from dissector.capture import open_capture_files
+from dissector.framing import Framer
 from dissector.index import Index, Indexer, Options
 from dissector.rows import COLUMNS
 from dissector.view import open_capture
@@ -165,3 +167,25 @@ def test_any_message_in_any_order(tmp_path: Path) -> None:
         for number in order:
             view = second.message(number)
             assert (view.path, view.data, view.found, view.dialect) == straight[number - 1]
+
+
+@pytest.mark.parametrize("order", ["as recorded", "shuffled"])
+@pytest.mark.parametrize(
+    "path", sorted(CAPTURES.glob("conversation/*.pca*[pg]")), ids=lambda p: p.stem
+)
+def test_messages_in_turn_are_those_taken_one_by_one(
+    path: Path, order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is taken without asking whose turn it is, and read once for all, is no other."""
+    if order == "shuffled":
+        if path.suffix != ".pcap":
+            pytest.skip("made from pcap files only")
+        path = written(tmp_path, shuffled(packets(path), 4, 7))
+    index = index_of(path, True)
+    found, facts = resolved(index), index.connections
+    monkeypatch.setattr(Framer, "_several", Framer._one)
+    monkeypatch.setattr(reads, "SHORT", -1)
+    one_by_one = index_of(path, True)
+    assert resolved(one_by_one) == found
+    assert one_by_one.connections == facts
+    assert one_by_one.found == index.found
