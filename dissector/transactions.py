@@ -400,25 +400,32 @@ def _cut(marked: _Marked) -> tuple[Array, Array, Array, Array]:
     places, new = _turns(marked)
     code = marked.code[places]
     explicit, closes = _among(code, _OPENERS), _among(code, _CLOSERS)
-    # The last message before each one that opened or closed something, or the connection's first.
-    before = np.where(explicit | closes | new, np.arange(len(code), dtype=np.int32), np.int32(0))
-    np.maximum.accumulate(before, out=before)
-    outside = np.ones(len(code), bool)
-    outside[1:] = ~_among(code, (_BEGIN, _STREAM_START))[before[:-1]] | new[1:]
     # A change or a closing message where nothing is open: the opening one was lost. The first opens.
-    lost = outside & ((code == _CHANGE) | closes) & ~explicit
+    lost = _outside(code, explicit | closes, new) & ((code == _CHANGE) | closes) & ~explicit
     implicit = lost.copy()
     implicit[1:] &= ~(lost[:-1] & ~closes[:-1] & ~new[1:])
-    at = np.flatnonzero(explicit | implicit | new)
-    kind = np.where(explicit[at], code[at], np.where(implicit[at], _OTHER, _NONE)).astype(np.uint8)
-    start = places[at]
+    opens = explicit | implicit | new
+    kind = np.where(explicit, code, np.where(implicit, np.uint8(_OTHER), np.uint8(_NONE)))[opens]
+    start = places[opens]
     stop = np.append(start[1:], np.int32(len(marked.code)))
-    closing = np.flatnonzero(closes)
-    piece, each = np.unique(np.searchsorted(at, closing, side="right") - 1, return_index=True)
     closer = np.zeros(len(start), np.uint8)
-    closer[piece] = code[closing[each]]
-    stop[piece] = places[closing[each]] + 1
+    piece = np.cumsum(opens, dtype=np.int32)[closes] - np.int32(1)
+    first = np.ones(len(piece), bool)
+    first[1:] = piece[1:] != piece[:-1]
+    piece = piece[first]
+    closer[piece] = code[closes][first]
+    stop[piece] = places[closes][first] + np.int32(1)
     return start, stop, closer, kind
+
+
+def _outside(code: Array, marks: Array, new: Array) -> Array:
+    """Before which messages nothing is open, by what opened or closed something last."""
+    last = np.arange(len(code), dtype=np.int32)
+    last[~(marks | new)] = 0
+    np.maximum.accumulate(last, out=last)
+    found = np.ones(len(code), bool)
+    found[1:] = ~_among(code, (_BEGIN, _STREAM_START))[last[:-1]] | new[1:]
+    return found
 
 
 def _turns(marked: _Marked) -> tuple[Array, Array]:
