@@ -7,7 +7,7 @@ order, with the same result as reading from the start.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -22,6 +22,7 @@ from .capture.far import FarStreams, may_be_far
 from .findings import Finding
 from .framing import Framer
 from .links import CancelLinks
+from .places import ManyPlaces, Place, Places
 from .plaintext import PlainStore, PlainText
 from .rows import BACKEND, COLUMNS, FRONTEND, Columns, Rows, empty_columns
 from .schemas import Dialect, Path, Schema, Tables
@@ -295,7 +296,7 @@ class Index:
         self.complete = False
         self.read = self.size = self.frames = 0
         self.plain = PlainStore()
-        self._pieces: dict[tuple[int, int], tuple[list[int], list[Pieces]]] = {}
+        self._places: defaultdict[tuple[int, int], Places] = defaultdict(Places)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -311,10 +312,7 @@ class Index:
                 info.found = [*known.found, *(f for f in info.found if f not in known.found)]
             self.connections[info.number] = info
         for number, direction, pieces in batch.pieces:
-            if len(pieces.offset):
-                begins, parts = self._pieces.setdefault((number, direction), ([], []))
-                parts.append(pieces)
-                begins.append(int(pieces.offset[0]))
+            self._places[number, direction].add(pieces)
         for text in batch.plain:
             self.plain.add(text)
         for place, each in batch.found:
@@ -342,55 +340,12 @@ class Index:
                 return
         info.found.append(about.finding)
 
-    def places(
-        self, stream: int, physical: int, start: int, stop: int
-    ) -> Iterator[tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]]:
-        """What `pieces` says, as arrays of many pieces: stream offsets, lengths, positions, records."""
-        begins, parts = self._pieces.get((stream, physical), ([], []))
-        which = max(0, bisect_right(begins, start) - 1)
-        while which < len(begins) and start < stop:
-            part = parts[which]
-            first = int(np.searchsorted(part.offset, start, side="right")) - 1
-            last = int(np.searchsorted(part.offset, stop, side="left"))
-            if first < 0:
-                return
-            offset = part.offset[first:last].astype(np.int64)
-            end = offset + part.length[first:last]
-            position = part.position[first:last] + (np.maximum(offset, start) - offset)
-            offset[0] = start
-            end[-1] = min(int(end[-1]), stop)
-            holes = np.flatnonzero(end[:-1] != offset[1:])
-            whole = int(holes[0]) + 1 if len(holes) else last - first
-            if end[0] <= start:
-                return
-            yield (
-                offset[:whole], (end - offset)[:whole], position[:whole],
-                part.record[first : first + whole],
-            )  # fmt: skip
-            if len(holes):
-                return
-            start = int(end[-1])
-            which += 1
+    def places(self, stream: int, physical: int, start: int, stop: int) -> Iterator[ManyPlaces]:
+        """What `pieces` says, as arrays of many pieces."""
+        places = self._places.get((stream, physical))
+        return places.find_many(start, stop) if places is not None else iter(())
 
-    def pieces(
-        self, stream: int, physical: int, start: int, stop: int
-    ) -> Iterator[tuple[int, int, int, int, int]]:
-        """Where bytes start..stop of a direction's stream lie, up to a gap, in stream order:
-        (stream offset, length, position, frame, record) of pieces clipped to that range."""
-        begins, parts = self._pieces.get((stream, physical), ([], []))
-        which = max(0, bisect_right(begins, start) - 1)
-        while which < len(begins) and start < stop:
-            part = parts[which]
-            i = int(np.searchsorted(part.offset, start, side="right")) - 1
-            while 0 <= i < len(part.offset) and start < stop:
-                begin, length = int(part.offset[i]), int(part.length[i])
-                if not begin <= start < begin + length:
-                    return
-                take = min(begin + length, stop) - start
-                at = int(part.position[i]) + start - begin
-                yield start, take, at, int(part.frame[i]), int(part.record[i])
-                start += take
-                i += 1
-            if i < 0:
-                return
-            which += 1
+    def pieces(self, stream: int, physical: int, start: int, stop: int) -> Iterator[Place]:
+        """Where bytes start..stop of a direction's stream lie, up to a gap, in stream order, clipped."""
+        places = self._places.get((stream, physical))
+        return places.find(start, stop) if places is not None else iter(())

@@ -1,0 +1,86 @@
+"""Where the bytes of a stream lie in the files, kept small: there is one entry for every segment."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .capture import Pieces
+from .packed import Packed, pack
+
+
+class Place(NamedTuple):
+    """Bytes of one frame: their offset in the stream, how many, their position in the files, the number
+    of the frame, and the position of its record."""
+
+    offset: int
+    length: int
+    position: int
+    frame: int
+    record: int
+
+
+class _Part:
+    """The entries of one `Pieces`; consecutive bytes."""
+
+    __slots__ = ("_begins", "_frames", "_heads", "_positions", "start", "stop")
+
+    def __init__(self, pieces: Pieces) -> None:
+        offset = pieces.offset
+        self.start = int(offset[0])
+        self.stop = int(offset[-1]) + int(pieces.length[-1])
+        self._begins = offset - offset[0]
+        if self.stop - self.start <= np.iinfo(np.uint32).max:
+            self._begins = self._begins.astype(np.uint32)
+        self._positions: Packed = pack(pieces.position)
+        self._heads: Packed = pack(pieces.position - pieces.record)
+        self._frames: Packed = pack(pieces.frame)
+
+    def places(self, start: int, stop: int) -> Iterator[Place]:
+        """Of the bytes start..stop, all of which are here."""
+        begins: Any = self._begins
+        edge = begins.dtype.type
+        low = int(begins.searchsorted(edge(start - self.start), "right")) - 1
+        high = int(begins.searchsorted(edge(stop - 1 - self.start), "right"))
+        each = begins[low:high].tolist()
+        each.append(stop - self.start)
+        positions = self._positions.part(low, high).tolist()
+        heads = self._heads.part(low, high).tolist()
+        frames = self._frames.part(low, high).tolist()
+        for i, (position, head, frame) in enumerate(zip(positions, heads, frames, strict=True)):
+            begin = each[i] + self.start
+            skip = max(0, start - begin)
+            length = each[i + 1] + self.start - begin - skip
+            yield Place(begin + skip, length, position + skip, frame, position - head)
+
+
+class Places:
+    """The places of one direction's bytes, as they come: ascending, with gaps."""
+
+    __slots__ = ("_parts", "_starts")
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._parts: list[_Part] = []
+
+    def add(self, pieces: Pieces) -> None:
+        """Take what comes after all that came before."""
+        if len(pieces.offset):
+            part = _Part(pieces)
+            self._parts.append(part)
+            self._starts.append(part.start)
+
+    def find(self, start: int, stop: int) -> Iterator[Place]:
+        """Where the bytes start..stop lie, in order, up to a gap."""
+        which = max(0, bisect_right(self._starts, start) - 1)
+        while which < len(self._parts) and start < stop:
+            part = self._parts[which]
+            if not part.start <= start < part.stop:
+                return
+            end = min(stop, part.stop)
+            yield from part.places(start, end)
+            start = end
+            which += 1
