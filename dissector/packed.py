@@ -7,6 +7,7 @@ none of these stays as it is, a `Near` of full width. Blocks are never changed o
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ class Near:
 
     def one(self, place: int) -> int:
         """See `Same.one`."""
-        code = int(self._codes[place])
+        code: int = self._codes.data[place]
         if code < len(self._special):
             return self._special[code]
         return self._base + self._step * code
@@ -128,8 +129,7 @@ class Runs:
 
     def one(self, place: int) -> int:
         """See `Same.one`."""
-        begins = self._begins
-        return self._numbers.one(int(begins.searchsorted(begins.dtype.type(place), "right")) - 1)
+        return self._numbers.one(bisect_right(self._begins.data, place) - 1)
 
 
 Packed = Same | Near | Runs

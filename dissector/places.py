@@ -11,6 +11,9 @@ import numpy as np
 from .capture import Pieces
 from .packed import Packed, pack
 
+FEW = 8
+"""Entries that are faster read one by one."""
+
 
 class Place(NamedTuple):
     """Bytes of one frame: their offset in the stream, how many, their position in the files, the number
@@ -41,16 +44,16 @@ class _Part:
 
     def places(self, start: int, stop: int) -> Iterator[Place]:
         """Of the bytes start..stop, all of which are here."""
-        begins: Any = self._begins
-        edge = begins.dtype.type
-        low = int(begins.searchsorted(edge(start - self.start), "right")) - 1
-        high = int(begins.searchsorted(edge(stop - 1 - self.start), "right"))
-        each = begins[low:high].tolist()
-        each.append(stop - self.start)
-        positions = self._positions.part(low, high).tolist()
-        heads = self._heads.part(low, high).tolist()
-        frames = self._frames.part(low, high).tolist()
-        for i, (position, head, frame) in enumerate(zip(positions, heads, frames, strict=True)):
+        begins: Any = self._begins.data
+        low = bisect_right(begins, start - self.start) - 1
+        high = bisect_right(begins, stop - 1 - self.start, low)
+        each = [*begins[low:high], stop - self.start]
+        columns = (self._positions, self._heads, self._frames)
+        if high - low <= FEW:
+            entries = [[column.one(i) for i in range(low, high)] for column in columns]
+        else:
+            entries = [column.part(low, high).tolist() for column in columns]
+        for i, (position, head, frame) in enumerate(zip(*entries, strict=True)):
             begin = each[i] + self.start
             skip = max(0, start - begin)
             length = each[i + 1] + self.start - begin - skip

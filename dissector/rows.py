@@ -256,8 +256,8 @@ class Rows:
             raise IndexError(number)
         block, at = divmod(number - 1, BLOCK)
         if block < held.full:
-            return Row(number, *(column.one(at) for column in held.blocks[block].values()))
-        return Row(number, *(int(column[at]) for column in held.open.values()))
+            return Row(number, *[column.one(at) for column in held.blocks[block].values()])
+        return Row(number, *[column.item(at) for column in held.open.values()])
 
     def worsen(self, place: int, severity: int) -> None:
         """A finding came later: row `place` (from 0) is at least as bad as `severity`."""
