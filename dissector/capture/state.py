@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dissector.capture.events import Pieces
+from dissector.packed import Packed, pack
 
 
 class Directions:
@@ -51,16 +52,16 @@ class Directions:
 
 
 class Tables:
-    """Pieces of everything delivered. One table a batch; a direction holds slices of them."""
+    """Pieces of everything delivered. One table a batch, packed; a direction holds slices of them."""
 
     def __init__(self) -> None:
-        self.tables: list[Pieces] = []
+        self.tables: list[list[Packed]] = []
         self.starts: dict[int, list[int]] = {}
         self.slices: dict[int, list[tuple[int, int, int]]] = {}
 
     def add(self, pieces: Pieces) -> int:
         """Keep a batch's table; returns its number."""
-        self.tables.append(pieces)
+        self.tables.append([pack(column) for column in pieces])
         return len(self.tables) - 1
 
     def track(self, one: int, offset: int, number: int, low: int, high: int) -> None:
@@ -77,10 +78,11 @@ class Tables:
             if starts[i] >= stop:
                 break
             number, low, high = self.slices[one][i]
-            table = self.tables[number].rows(slice(low, high))
-            a = max(0, int(np.searchsorted(table.offset, start, side="right")) - 1)
-            b = int(np.searchsorted(table.offset, stop, side="left"))
-            parts.append(table.rows(slice(a, b)))
+            table = self.tables[number]
+            offset = table[0].part(low, high)
+            a = low + max(0, int(np.searchsorted(offset, start, side="right")) - 1)
+            b = max(a, low + int(np.searchsorted(offset, stop, side="left")))
+            parts.append(Pieces(*(column.part(a, b) for column in table)))
         result = parts[0] if len(parts) == 1 else _joined(parts)
         offset = np.maximum(result.offset, start)
         end = np.minimum(result.offset + result.length, stop)
