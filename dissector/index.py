@@ -14,7 +14,6 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .ahead import look_ahead
 from .capture import CaptureFiles, Chunk, End, Pieces, StreamFinding, Streams

@@ -70,6 +70,13 @@ def test_every_byte_is_found_in_its_frame(parts, data) -> None:
             break
         expected.append((each, *truth[each]))
     assert bytes_found == expected
+    many = [
+        (offset + i, position + i, record)
+        for each in places.find_many(start, stop)
+        for offset, size, position, record in zip(*(c.tolist() for c in each), strict=True)
+        for i in range(size)
+    ]
+    assert many == [(at, position, record) for at, position, _, record in expected]
 
 
 def test_nothing_is_found_where_nothing_came() -> None:
