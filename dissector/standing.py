@@ -14,7 +14,7 @@ import numpy as np
 from .changes import subxid_reader
 from .display import lsn
 from .node import Node, messages
-from .rows import BACKEND, NO_LSN, Rows
+from .rows import BACKEND, BLOCK, NO_LSN, Rows
 from .times import iso_time
 from .transactions import State, Transaction, Transactions, transactions
 
@@ -56,11 +56,9 @@ def standing(capture: Any, stream: int, table: Transactions | None = None) -> St
     if told_by is None:
         return None
     told, told_in = _told(capture, *told_by)
-    status = _paths(capture, _STATUS)
-    updates = rows.where(lambda s, path: (s == stream) & np.isin(path, status), "stream", "path")
-    written = flushed = applied = number = at = 0
-    if len(updates):
-        number = int(updates[-1]) + 1
+    written = flushed = applied = at = 0
+    number = _last_update(capture, stream)
+    if number:
         node = messages(capture.message(number).tree)[-1]
         written, flushed, applied = (_lsn(node, n) for n in ("written", "flushed", "applied"))
         at = rows.row(number).time
@@ -80,7 +78,9 @@ def replicating(capture: Any) -> list[int]:
     wanted = _paths(capture, _KEEPALIVE, _DATA)
     found: set[int] = set()
     for _, (path, stream) in capture.index.rows.parts("path", "stream"):
-        found.update(np.unique(stream[np.isin(path, wanted)]).tolist())
+        mine = stream[wanted[path]]
+        # most rows are of the connection of the row before them
+        found.update(mine[:1].tolist(), mine[1:][mine[1:] != mine[:-1]].tolist())
     return sorted(found)
 
 
@@ -112,14 +112,22 @@ def _named(transaction: Transaction) -> str:
     return f"xid {transaction.xid or '?'} ({transaction.state.text}), messages from {first:,}"
 
 
-def _paths(capture: Any, *names: str) -> list[int]:
-    """Numbers of the paths of the index whose messages are CopyData with one of `names` in it."""
-    paths = capture.index.tables.paths
-    return [
-        i
-        for i in range(len(paths))
-        if len(paths[i]) > 1 and paths[i][0] == "CopyData" and paths[i][1] in names
-    ]
+def _paths(capture: Any, *names: str) -> np.ndarray:
+    """By number of a path of the index: whether its messages are CopyData with one of `names` in it."""
+    paths = [capture.index.tables.paths[i] for i in range(len(capture.index.tables.paths))]
+    return np.array([len(p) > 1 and p[0] == "CopyData" and p[1] in names for p in paths], bool)
+
+
+def _last_update(capture: Any, stream: int) -> int:
+    """Number of the connection's last Standby status update, 0 for none."""
+    rows, wanted = capture.index.rows, _paths(capture, _STATUS)
+    for stop in range(len(rows), 0, -BLOCK):
+        start = max(0, stop - BLOCK)
+        path, streams = rows.part("path", start, stop), rows.part("stream", start, stop)
+        mine = np.flatnonzero(wanted[path] & (streams == stream))
+        if len(mine):
+            return start + int(mine[-1]) + 1
+    return 0
 
 
 def _highest(capture: Any, stream: int) -> tuple[int, int, int] | None:
@@ -128,7 +136,7 @@ def _highest(capture: Any, stream: int) -> tuple[int, int, int] | None:
     wanted = _paths(capture, _KEEPALIVE, _DATA)
     told = number = last = 0
     for start, (path, streams) in capture.index.rows.parts("path", "stream"):
-        mine = np.flatnonzero(np.isin(path, wanted) & (streams == stream)) + start
+        mine = np.flatnonzero(wanted[path] & (streams == stream)) + start
         if not len(mine):
             continue
         lsns = capture.index.rows.take("lsn", mine)

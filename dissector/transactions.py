@@ -476,16 +476,19 @@ def _joined(
     steps = np.concatenate((pieces.start[chosen], np.flatnonzero(_among(code, _ENDS))))
     xids, streams = rows.take("xid", marked.at[steps]), marked.stream(steps)
     epochs = np.searchsorted(boundaries, steps, side="right")
-    for step in np.argsort(steps, kind="stable").tolist():
-        place = int(steps[step])
-        own, connection = int(xids[step]), int(streams[step])
-        key = (connection, int(epochs[step]), own)
-        if step >= len(chosen):
-            number = int(marked.at[place]) + 1
-            yield from _event(int(code[place]), number, key, streamed, prepared, subxid_of)
+    pieces_of = np.concatenate((chosen, np.full(len(steps) - len(chosen), -1)))
+    table = (
+        pieces_of, in_stream[pieces_of], code[steps], marked.at[steps], xids, streams, epochs
+    )  # fmt: skip
+    order = np.argsort(steps, kind="stable")
+    for piece, is_streamed, kind, at, own, connection, epoch in zip(
+        *(column[order].tolist() for column in table), strict=True
+    ):
+        key = (connection, epoch, own)
+        if piece < 0:
+            yield from _event(kind, at + 1, key, streamed, prepared, subxid_of)
             continue
-        piece = int(chosen[step])
-        if in_stream[piece]:
+        if is_streamed:
             found = streamed.get(key)
             if found is None:
                 found = streamed[key] = _Open(connection, own, True)
