@@ -125,7 +125,12 @@ class Runs:
     def columns(self, numbers: Any) -> dict[str, Any]:
         """The rows' columns for `numbers`, and two more: number, and a key of path, dialect and schema."""
         at = np.asarray(numbers, np.int64) - 1
-        c = {name: self.capture.index.rows.take(name, at) for name, _ in COLUMNS}
+        rows = self.capture.index.rows
+        if len(at) and at[-1] - at[0] == len(at) - 1 and (np.diff(at) == 1).all():
+            start, stop = int(at[0]), int(at[-1]) + 1
+            c = {name: rows.part(name, start, stop) for name, _ in COLUMNS}
+        else:
+            c = {name: rows.take(name, at) for name, _ in COLUMNS}
         c["number"] = at + 1
         c["key"] = c["relation"].astype(np.uint64) << np.uint64(32) | (
             c["dialect"].astype(np.uint64) << np.uint64(16) | c["path"]
