@@ -45,6 +45,11 @@ MOST_BYTES = 1 << 23
 HUGE = 1 << 20
 """Bytes of a message that is opened by itself."""
 
+FEW = 64
+"""Messages of a block, below which a kind is not worth learning for one of them."""
+
+_NONE = np.zeros(0, np.int64)
+
 DENSE = 1 << 20
 """Numbers below this are counted in a table."""
 
@@ -130,9 +135,13 @@ class Lines:
             self._sizes = (dialects, paths)
             self._numbers.clear()
         kinds = []
-        for each in found.tolist():
+        often = np.bincount(places, minlength=len(found)) if len(code) else _NONE
+        few = len(code) < FEW
+        for each, times in zip(found.tolist(), often.tolist(), strict=True):
             kind = self._numbers.get(each)
-            if kind is None:
+            if kind is None and few and times == 1:
+                kind = -1
+            elif kind is None:
                 first = int(np.flatnonzero(code == each)[0])
                 kind = self._kind(int(c["number"][first]), bool(each & 1))
                 self._numbers[each] = kind
@@ -232,6 +241,8 @@ class _Block:
 
     def write(self) -> bytes:
         """The lines."""
+        if self.slow.all():
+            return b"".join(map(self.lines.slow, self.c["number"].tolist()))
         self._summaries()
         heads = self._heads()
         size = np.zeros(self.count, np.int64)

@@ -23,35 +23,29 @@ _CUT = "…".encode()
 _NEVER = 1 << 40
 
 
-def _digit_table() -> Array:
-    """The four digits of 0 to 9999; from 10000 on without zeros in front (0 bytes stand there), from
-    20000 on the same, but 0 is "0"."""
-    full = np.array([b"%04d" % i for i in range(10_000)], "S4")
-    bare = np.array([(b"%d" % i).rjust(4, b"\0") for i in range(10_000)], "V4")
-    bare0 = bare.copy()
-    bare0[0] = np.void(b"\0\0\0\0")
-    return np.concatenate([full.view(np.uint32), bare0.view(np.uint32), bare.view(np.uint32)])
-
-
-def _hex_table() -> Array:
-    """The same for four hexadecimal digits, by 65536."""
-    full = np.array([b"%04X" % i for i in range(65_536)], "S4").view(np.uint32)
-    letters = full.view(np.uint8).reshape(-1, 4).copy()
+def _texts(base: int) -> Array:
+    """The four digits of each number, then the same without zeros in front (0 bytes stand there; of 0
+    nothing is left), then the same, but 0 is "0"."""
+    count = base**4
+    numbers = np.arange(count)
+    full = np.empty((count, 4), np.uint8)
     for i in range(4):
-        letters[: 16 ** (3 - i), i] = 0
-    bare = letters.copy()
-    bare[0, 3] = ord("0")
-    return np.concatenate([full, letters.view(np.uint32)[:, 0], bare.view(np.uint32)[:, 0]])
+        full[:, i] = np.frombuffer(b"0123456789ABCDEF", np.uint8)[numbers // base ** (3 - i) % base]
+    bare = full.copy()
+    for i in range(4):
+        bare[: base ** (3 - i), i] = 0
+    last = bare.copy()
+    last[0, 3] = ord("0")
+    return np.concatenate([full, bare, last]).view(np.uint32)[:, 0]
 
 
 @cache
 def _table(base: int) -> tuple[Array, Array]:
     """The texts, and how many digits each number has, 1 for 0."""
-    table = _digit_table() if base == 10 else _hex_table()
     counts = np.ones(base**4, np.uint8)
     for i in range(1, 4):
         counts[base**i :] += np.uint8(1)
-    return table, counts
+    return _texts(base), counts
 
 
 def decimal(values: Array, blank: bool = False) -> tuple[Array, Array]:
