@@ -34,11 +34,13 @@ def read_messages(capture: Capture, c: dict[str, Any], wanted: Array, behind: in
     """The bytes of the messages with columns `c` at the places `wanted`, and `behind` zero bytes."""
     out = Bytes(len(c["number"]))
     sides = c["stream"][wanted].astype(np.int64) * 2 + c["direction"][wanted]
-    low, high = (int(sides.min()), int(sides.max())) if len(sides) else (0, -1)
-    for side in range(low, high + 1) if high - low < 8 else np.unique(sides).tolist():
-        mine = wanted[sides == side]
-        if len(mine):
-            _read_side(capture, side, c, mine, out)
+    if (sides[1:] != sides[:-1]).any():
+        order = np.argsort(sides, kind="stable")
+        wanted, sides = wanted[order], sides[order]
+    edges = [0, *(np.flatnonzero(sides[1:] != sides[:-1]) + 1).tolist(), len(sides)]
+    for first, last in pairwise(edges):
+        if first < last:
+            _read_side(capture, int(sides[first]), c, wanted[first:last], out)
     out.parts.append(bytes(behind))
     out.data = b"".join(out.parts)
     out.parts.clear()  # views into the file

@@ -24,8 +24,9 @@ from .summary import VALUE, WIDTH
 from .text import decode_text
 from .view import MessageView
 
-STATIC, NOT_SENT, NUMERIC, QUOTED, SLOW, UNKNOWN = range(6)
-"""What a column in a state shows: a text, nothing, digits, text in quotes, whatever `Piece.text` says."""
+STATIC, NOT_SENT, NUMERIC, FLOATING, QUOTED, SLOW, UNKNOWN = range(7)
+"""What a column in a state shows: a text, nothing, digits, digits with a point, text in quotes, whatever
+`Piece.texts` says."""
 
 SHOWN = 20
 """Columns of a tuple after which no more are shown."""
@@ -130,11 +131,11 @@ class _Tables:
     def set(self, item: int, piece: Piece) -> None:
         data = piece.text.encode()
         mark = b"'" if piece.sort == QUOTED else b""
-        if len(data) + len(mark) + 2 > WINDOW and piece.sort in (STATIC, NUMERIC, QUOTED):
+        if len(data) + len(mark) + 2 > WINDOW and piece.sort in (STATIC, NUMERIC, FLOATING, QUOTED):
             piece.sort = SLOW
         self.pieces[item] = piece
         self.sort[item] = piece.sort
-        if piece.sort in (STATIC, NUMERIC, QUOTED):
+        if piece.sort in (STATIC, NUMERIC, FLOATING, QUOTED):
             for i, text in enumerate((b", " + data + mark, data + mark)):
                 self.text[item * 2 + i] = np.void(text.ljust(WINDOW, b"\0"))
                 self.length[item * 2 + i] = len(text)
@@ -394,14 +395,12 @@ class _Walk:
     ) -> None:
         slots, tables = self.slots, self.tables
         slow = sort == SLOW
-        quick = np.flatnonzero((sort == NUMERIC) | (sort == QUOTED))
+        quick = np.flatnonzero((sort >= NUMERIC) & (sort <= QUOTED))
         wide = size[quick] > SHORT
         parts = []
         for which, view in ((quick[~wide], self.small), (quick[wide], self.large)):
             if len(which):
-                cells, lengths, bad = _values(
-                    view[begin[which]], size[which], sort[which] == NUMERIC
-                )
+                cells, lengths, bad = _values(view[begin[which]], size[which], sort[which])
                 if bad is not None:
                     slow[which[bad]] = True
                     cells, lengths, which = cells[~bad], lengths[~bad], which[~bad]
@@ -463,15 +462,16 @@ class _Walk:
             self.slots.add_texts(np.array([row]), ["".join(texts)])
 
 
-def _values(cells: Array, size: Array, numeric: Array) -> tuple[Array, Array, Array | None]:
+def _values(cells: Array, size: Array, sort: Array) -> tuple[Array, Array, Array | None]:
     """The windows that values begin in, cut to what is shown of them, with their quotes: (windows,
     lengths, mask of those that have to be looked at; None for none)."""
     width, count = cells.itemsize, len(cells)
+    numeric = sort != QUOTED
     held = np.minimum(size, VALUE + 1)
     words = cells.view(np.uint64).reshape(count, -1)
     words &= _MASKS[width][held].view(np.uint64).reshape(count, -1)
     seen = cells.view(np.uint8).reshape(count, width)
-    bad = _odd(seen, held, numeric)
+    bad = _odd(seen, held, numeric, sort == FLOATING)
     empty = numeric & ((size == 0) | (size > VALUE))
     if empty.any():
         bad = empty if bad is None else bad | empty
@@ -489,7 +489,7 @@ def _values(cells: Array, size: Array, numeric: Array) -> tuple[Array, Array, Ar
     return cells, lengths, bad
 
 
-def _odd(seen: Array, held: Array, numeric: Array) -> Array | None:
+def _odd(seen: Array, held: Array, numeric: Array, floating: Array) -> Array | None:
     """Mask of the values that hold other bytes than those that are shown as they are; None for none."""
     digits = bool(numeric.any())
     odd: Array
@@ -510,7 +510,12 @@ def _odd(seen: Array, held: Array, numeric: Array) -> Array | None:
     if full and not odd.any():
         return None
     if digits:  # a minus sign in front is usual
-        odd[numeric & (seen[:, 0] == ord("-")) & (held > 1), 0] = False
+        minus = numeric & (seen[:, 0] == ord("-")) & (held > 1)
+        odd[minus, 0] = False
+        if floating.any():
+            points = seen == ord(".")
+            good = floating & (np.count_nonzero(points, axis=1) == 1) & (held > 1 + minus)
+            odd &= ~(points & good[:, None])
     bad: Array = np.logical_or.reduce(odd, axis=1)
     if not full:
         bad |= np.count_nonzero(seen, axis=1) != held
@@ -549,5 +554,5 @@ def _piece(each: ColumnValue, context: Context, view: MessageView) -> Piece:
     if oid in (20, 21, 23, 26):
         return Piece(NUMERIC, name, make)
     if oid in (700, 701):
-        return Piece(SLOW, name, make)
+        return Piece(FLOATING, name, make)
     return Piece(QUOTED, name, quoted)

@@ -119,6 +119,37 @@ def test_rows_by_hand(tmp_path: Path) -> None:
     assert sum(len(text) == WIDTH and text[-1] == "…" for text in wanted) > 100
 
 
+def test_floats(tmp_path: Path) -> None:
+    """As they are where they read as numbers, else in quotes."""
+    plain = [
+        "0",
+        "-0",
+        "1.5",
+        "-2.25",
+        "123456.789012",
+        ".5",
+        "5.",
+        "-.5",
+        "1e+300",
+        "-1e-7",
+        "NaN",
+    ]
+    odd = ["", "-", ".", "-.", "1.2.3", "--1", "1-", "1.5-", "abc", "1,5", "1\0"]
+    columns = [("a", FLOAT8), ("b", INT4)]
+    changes = [
+        b"I" + struct.pack("!I", OID) + b"N" + row([text.encode(), b"7"])
+        for _ in range(12)
+        for text in plain + odd
+    ]
+    capture = made(tmp_path, [BEGIN, described(OID, "t", columns), *changes])
+    same(capture)
+    wanted = [f"public.t: a={text}, b=7" for text in plain]
+    wanted += [f"public.t: a='{text}', b=7" for text in odd[:-1]]
+    shown = changes_of(capture, "Insert")
+    assert shown[: len(wanted)] == wanted
+    assert shown[len(wanted)] == "public.t: a='1\\x00', b=7"
+
+
 @pytest.mark.parametrize("letter", ["x", "ü", "€", "😀", "'", "\\"])
 def test_summaries_of_every_length_around_the_cut(letter: str, tmp_path: Path) -> None:
     """The last columns are such that a summary ends, or is cut, at every place."""

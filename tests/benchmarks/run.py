@@ -82,7 +82,10 @@ def held(pid: int) -> int:
     """Bytes of memory of a process that are no file's, pages shared with others in equal parts."""
     with contextlib.suppress(OSError):
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        return sum(int(s.split()[1]) for s in lines if s.startswith(("Pss_Anon:", "Pss_Shmem:"))) * 1024
+        return (
+            sum(int(s.split()[1]) for s in lines if s.startswith(("Pss_Anon:", "Pss_Shmem:")))
+            * 1024
+        )
     return 0
 
 
