@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 KINDS = 256
 """Kinds of messages whose heads are kept for one connection and direction."""
 
-BLOCK = 128
+BLOCK = 64
 """Messages that one process writes before it is another's turn: an object takes some ten thousand bytes."""
 
-TOGETHER = 16
+TOGETHER = 32
 """Blocks whose messages are prepared together."""
 
 PIECES = 1000

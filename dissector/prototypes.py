@@ -23,6 +23,7 @@ COLUMN = re.compile(r"\.(?:old|new)\.columns\[(\d+)\]\.")
 _NUMERIC = (20, 21, 23, 26, 700, 701)
 _MARKS = "\x01\x02\x03"
 _MARK = re.compile(r"(\\u000[123])")
+_NAMED = re.compile(r"\\u0002.*\\u0003")
 """Stand for a column's number, name and type; no text of the catalogue has them."""
 
 KEPT = 512
@@ -44,7 +45,18 @@ class Prototype:
                     record[key] = mark
             marked.append((node, record))
         piece = piece_of(marked, start, sized, None)
-        self.texts = [_MARK.split(text) for text in piece.texts]
+        first, *more = piece.texts
+        if sized is None:
+            # what is the same in all tables, what names the column, and what is the same again
+            names = list(_NAMED.finditer(first))
+            if len(names) != 1:
+                raise UnusualError
+            begin, end = names[0].span()
+            first, more = first[:begin], [first[begin:end], first[end:]]
+        elif _NAMED.search(first):
+            raise UnusualError
+        self.texts = [_MARK.split(text) for text in (first, *more)]
+        self.firsts: dict[tuple[int, int], str] = {}
         self.places = piece.places
         self.state = column.state
         self.sized = sized
@@ -63,6 +75,8 @@ class Prototype:
             "\\u0003": dumps(json_text(kind_name))[1:-1].replace("%", "%%"),
         }
         a, b, c = ("".join([told.get(part, part) for part in text]) for text in self.texts)
+        a = self.firsts.setdefault((index, 0), a)  # tables share it
+        c = c if self.sized is not None else self.firsts.setdefault((index, 2), c)
         name = display.visible(column.name, VALUE) + "="
         if self.sized is not None:
             return Piece((a, b, c), self.places, self._cell(kind, index, name), name)

@@ -16,6 +16,11 @@ from .cells import KEEPER, ColumnCell
 from .taken import NULLS, RUN, Piece, Tuple, UnusualError, Variant
 from .text import decode_text, is_visible
 
+Places = tuple[tuple[int, bool], ...]
+
+KEPT = 4096
+"""Columns by number and state whose texts are kept."""
+
 LONG = 4096
 """Bytes of a value from which on nothing is taken for granted: int() refuses some more digits."""
 
@@ -59,33 +64,66 @@ def _sizes(before: str, after: str) -> _Sizes:
 
 class _Places(dict[int, tuple[bytes, bytes]]):
     """By a column's place in the message, what stands before its value: up to the length, and from there
-    to the value's own; `lengths` and `ends` is what comes after each of them."""
+    to the value's own; `lengths` and `ends` is what comes after each of them. The same for all tables."""
 
-    def __init__(self, piece: Piece, layer: int, ending: str = "") -> None:
-        self.layer = layer
-        of: list[list[tuple[int, bool]]] = [[]]
-        parts = ["," + piece.texts[0].replace("%%", "\0") + ending]
-        for offset, inner in piece.places:
-            if offset < 0:
-                of.append([])
-                before, after = _split(parts[-1], len(of[-2]))
-                parts[-1:] = [before, after]
-            else:
-                of[-1].append((offset, inner))
+    def __init__(self, text: str, places: Places, layer: int, ending: str) -> None:
+        parts, of = _parted("," + text.replace("%%", "\0") + ending, places)
         if len(parts) != 4 or of[1] or of[3]:
             raise UnusualError
-        self.parts = [(parts[i].replace("\0", "%%"), of[i]) for i in (0, 2)]
+        self.first = _Text(parts[0], of[0], layer)
+        self.second = _Text(parts[2], of[2], layer)
         self.lengths = _sizes(parts[1].replace("\0", "%"), "")
         self.ends = _sizes("", parts[3].replace("\0", "%"))
 
     def __missing__(self, at: int) -> tuple[bytes, bytes]:
-        first, second = (
-            (part % tuple(at + o - (self.layer if inner else 0) for o, inner in of)).encode()
-            for part, of in self.parts
-        )
-        KEEPER.keep(self, 256 + len(first) + len(second))
-        self[at] = first, second
-        return first, second
+        found = self.first.at(at), self.second.at(at)
+        KEEPER.keep(self, 256 + len(found[0]) + len(found[1]))
+        self[at] = found
+        return found
+
+
+class _Place(dict[int, tuple[bytes, bytes]]):
+    """By a column's place, what is written of it where it has no value, around its name. The same for all
+    tables."""
+
+    def __init__(self, first: str, second: str, places: Places, layer: int) -> None:
+        count = first.replace("%%", "").count("%d")
+        self.first = _Text("," + first.replace("%%", "\0"), list(places[:count]), layer)
+        self.second = _Text(second.replace("%%", "\0"), list(places[count:]), layer)
+
+    def __missing__(self, at: int) -> tuple[bytes, bytes]:
+        found = self.first.at(at), self.second.at(at)
+        KEEPER.keep(self, 256 + len(found[0]) + len(found[1]))
+        self[at] = found
+        return found
+
+
+class _Text:
+    """Text with places in it."""
+
+    def __init__(self, text: str, places: list[tuple[int, bool]], layer: int) -> None:
+        self.text = text.replace("\0", "%%")
+        self.places = [offset - (layer if inner else 0) for offset, inner in places]
+
+    def at(self, at: int) -> bytes:
+        return (self.text % tuple([at + place for place in self.places])).encode()
+
+
+_places = lru_cache(KEPT)(_Places)
+_place = lru_cache(KEPT)(_Place)
+
+
+def _parted(text: str, places: Places) -> tuple[list[str], list[list[tuple[int, bool]]]]:
+    """`text` split where lengths go, and the places in each part."""
+    parts: list[str] = [text]
+    of: list[list[tuple[int, bool]]] = [[]]
+    for offset, inner in places:
+        if offset < 0:
+            of.append([])
+            parts[-1:] = _split(parts[-1], len(of[-2]))
+        else:
+            of[-1].append((offset, inner))
+    return parts, of
 
 
 def _split(text: str, number: int) -> tuple[str, str]:
@@ -94,19 +132,6 @@ def _split(text: str, number: int) -> tuple[str, str]:
     for _ in range(number + 1):
         at = text.index("%d", at + 1)
     return text[:at], text[at + 2 :]
-
-
-class _Place(dict[int, bytes]):
-    """By a column's place, all that is written of it where it has no value."""
-
-    def __init__(self, piece: Piece, layer: int) -> None:
-        self.piece, self.layer = piece, layer
-
-    def __missing__(self, at: int) -> bytes:
-        found = self.piece.made(at, 0, self.layer)
-        KEEPER.keep(self, 128 + len(found))
-        self[at] = found
-        return found
 
 
 class _Unknown(dict[int, tuple[bytes, bytes]]):
@@ -147,8 +172,8 @@ Column = tuple[
 ]  # fmt: skip
 """What is before the value by its place, and by its length in two places; whether the value may stand as
 it is, by the quick and by the sure test; else its texts, without their quotes; between value and display,
-and after it, for both cases; and what is known of other states: a _Place, or what to do with a value
-whose texts are complete."""
+and after it, for both cases; and what is known of other states: a _Place and the column's name, or what to do
+with a value whose texts are complete."""
 
 
 def _column(kinds: dict[int, Piece], layer: int, encoding: str) -> Column:
@@ -157,7 +182,9 @@ def _column(kinds: dict[int, Piece], layer: int, encoding: str) -> Column:
     for kind, piece in kinds.items():
         cell = piece.cell
         if cell is None:
-            others[kind] = _Place(piece, layer)
+            first, named, last = piece.texts
+            name = named.replace("%%", "%").encode()
+            others[kind] = _place(first, last, piece.places, layer), name
         elif kind == _TEXT and isinstance(cell, ColumnCell):
             mark = b"'" if cell.quotes else b""
             fast: Callable[[bytes], Any] = bytes.isalnum if cell.quotes else bytes.isdigit
@@ -165,13 +192,14 @@ def _column(kinds: dict[int, Piece], layer: int, encoding: str) -> Column:
                 _is_plain(encoding) if cell.quotes else _is_integer if cell.numeric else _is_float
             )
             middle, rest = b'"' + piece.middle + b'"', b'"' + piece.rest
-            places = _Places(piece, layer, '"')
+            places = _places(piece.texts[0], piece.places, layer, '"')
             found = (
                 places, places.lengths, places.ends, fast, check, _texts(cell, encoding),
                 middle + mark, mark + rest, middle, rest, others,
             )  # fmt: skip
         else:
-            others[kind] = (_Places(piece, layer), cell, piece.middle, piece.rest)
+            before = _places(piece.texts[0], piece.places, layer, "")
+            others[kind] = (before, cell, piece.middle, piece.rest)
     return found or (
         _Unknown(), {}, {}, _never, _never, lambda value: (b"", b""), b"", b"", b"", b"", others,
     )  # fmt: skip
@@ -200,19 +228,18 @@ class Columns:
         self.encoding = encoding
         self.first = variant.flat.numbers.size
         self.layer = layer
-        self.tuples: list[tuple[Tuple, list[list[Column]], _Place | None]] = []
+        self.tuples: list[tuple[Tuple, list[list[Column]]]] = []
         self.known: list[list[int]] = []
         for each in variant.tuples:
             columns = [_column(kinds, layer, encoding) for kinds in each.pieces]
             step = RUN if len(columns) >= 2 * RUN else len(columns) or 1
             parts = [columns[i : i + step] for i in range(0, len(columns), step)]
-            between = _Place(each.between, layer) if each.between is not None else None
-            self.tuples.append((each, parts, between))
+            self.tuples.append((each, parts))
             self.known.append([len(kinds) for kinds in each.pieces])
 
     def take(self) -> None:
         """Take over what was learned of columns."""
-        for (each, parts, _), known in zip(self.tuples, self.known, strict=True):
+        for (each, parts), known in zip(self.tuples, self.known, strict=True):
             for i, kinds in enumerate(each.pieces):
                 if len(kinds) != known[i]:
                     known[i] = len(kinds)
@@ -223,7 +250,7 @@ class Columns:
         """Append the columns of `message`; where they end. Raises NotKnownError, and struct.error where a
         length points behind the message."""
         at = self.first
-        for each, parts, between in self.tuples:
+        for each, parts in self.tuples:
             number = 0
             for part in parts:
                 if len(part) == RUN and message.startswith(NULLS, at):
@@ -240,8 +267,8 @@ class Columns:
                 except IndexError:  # a long value
                     del out[mark:]
                     at = _write(_careful(part), message, at, out)
-            if between is not None:
-                out.append(between[at])
+            if each.between is not None:
+                out.append(each.between.at(at, 0, self.layer))
                 at += each.skip
         return at
 
@@ -267,7 +294,7 @@ class _Any(dict[int, bytes]):
 def _write(columns: list[Column], message: bytes, at: int, out: list[bytes]) -> int:
     """Append columns of `message` from `at` on; where the next one is. IndexError: a value is too long
     for the quick test."""
-    unit, add = _UNIT, out.append
+    unit = _UNIT
     for (
         places,
         lengths,
@@ -297,8 +324,10 @@ def _write(columns: list[Column], message: bytes, at: int, out: list[bytes]) -> 
         other = others.get(kind)
         if other is None:
             raise NotKnownError
-        if type(other) is _Place:
-            add(other[at])
+        if len(other) == 2:
+            place, name = other
+            first, second = place[at]
+            out += (first, name, second)
             at += 1
             continue
         before, cell, after, last = other

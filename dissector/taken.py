@@ -58,7 +58,8 @@ class Flat:
 @dataclass(slots=True)
 class Piece:
     """A column in one state: text before the value, between value and display, and after it; in the
-    first one offsets for the column's start and the value's length. cell: None where there is no value.
+    first one offsets for the column's start and the value's length. cell: None where there is no value:
+    the texts are one then, of which the second is what differs between tables.
 
     The same as bytes: middle and rest are the second and the third text; quoted and ended are them with
     the quotes of a value that is the same in JSON and in the display, empty where that cannot be.
@@ -97,7 +98,8 @@ class Piece:
         values = tuple(
             length if of < 0 else start + of - (layer if inner else 0) for of, inner in self.places
         )
-        return ("," + self.texts[0] % values).encode()
+        text = self.texts[0] if self.cell is not None else "".join(self.texts)
+        return ("," + text % values).encode()
 
 
 @dataclass(slots=True)
