@@ -4,6 +4,7 @@ say, but for their number, name and type."""
 from __future__ import annotations
 
 import re
+import sys
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,6 @@ class Prototype:
         elif _NAMED.search(first):
             raise UnusualError
         self.texts = [_MARK.split(text) for text in (first, *more)]
-        self.firsts: dict[tuple[int, int], str] = {}
         self.places = piece.places
         self.state = column.state
         self.sized = sized
@@ -75,8 +75,8 @@ class Prototype:
             "\\u0003": dumps(json_text(kind_name))[1:-1].replace("%", "%%"),
         }
         a, b, c = ("".join([told.get(part, part) for part in text]) for text in self.texts)
-        a = self.firsts.setdefault((index, 0), a)  # tables share it
-        c = c if self.sized is not None else self.firsts.setdefault((index, 2), c)
+        a = sys.intern(a)  # tables share it
+        c = sys.intern(c)
         name = display.visible(column.name, VALUE) + "="
         if self.sized is not None:
             return Piece((a, b, c), self.places, self._cell(kind, index, name), name)

@@ -9,6 +9,7 @@ the output, and both lanes say the same. Anything unusual is left to the slow wr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from struct import Struct
 from typing import Any
 
@@ -89,6 +90,8 @@ class Kind:
         else:
             self.outer = self.taken([r for r in records if r[0].start < self.base], None)
             self._prepare_tail(records)
+        self.inner = Node(self.inner.place, 0, 0)  # the tree is not needed any more
+        self.view = replace(view, tree=self.inner)
 
     @staticmethod
     def _simple(node: Node) -> bool:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any
 
-from .cells import KEEPER, Cell, ColumnCell
+from .cells import KEEPER, Cell
 from .display import Context
 from .node import Node, walk_paths
 from .records import dumps, field_records
@@ -61,8 +61,7 @@ class Piece:
     first one offsets for the column's start and the value's length. cell: None where there is no value:
     the texts are one then, of which the second is what differs between tables.
 
-    The same as bytes: middle and rest are the second and the third text; quoted and ended are them with
-    the quotes of a value that is the same in JSON and in the display, empty where that cannot be.
+    middle and rest are the second and the third text as bytes, where there is a value.
     """
 
     texts: tuple[str, str, str]
@@ -72,16 +71,10 @@ class Piece:
     known: dict[int, bytes] = field(default_factory=dict)
     middle: bytes = b""
     rest: bytes = b""
-    quoted: bytes = b""
-    ended: bytes = b""
 
     def __post_init__(self) -> None:
-        self.middle, self.rest = (text.replace("%%", "%").encode() for text in self.texts[1:])
-        cell = self.cell
-        if isinstance(cell, ColumnCell) and (cell.numeric or cell.quotes):
-            mark = b"" if cell.numeric else b"'"
-            self.quoted = b'"' + self.middle + b'"' + mark
-            self.ended = mark + b'"' + self.rest
+        if self.cell is not None:
+            self.middle, self.rest = (text.replace("%%", "%").encode() for text in self.texts[1:])
 
     def at(self, start: int, length: int, layer: int) -> bytes:
         """What stands before the value of a column at `start`, whose value has `length` bytes."""
