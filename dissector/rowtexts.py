@@ -7,172 +7,49 @@ they lie. Source of the layout: `dissector.catalogue`, through the opened messag
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from . import display, values
-from .cells import KEEPER
-from .cells import SHORT as SHORT_VALUE
-from .columns import ColumnValue, column_values
-from .display import Context
-from .node import Node
+from .columns import column_values
+from .rowpieces import (
+    KINDS,
+    NOT_SENT,
+    NUMERIC,
+    QUOTED,
+    SLOW,
+    UNKNOWN,
+    VALUED,
+    RowKind,
+    Tables,
+    piece_of,
+)  # fmt: skip
+from .rowvalues import CUT, SHORT, shown_values
 from .shapes import Run
 from .slots import WINDOW, Array, Slots, packed, windows
 from .summary import VALUE, WIDTH
-from .text import decode_text
 from .view import MessageView
-
-STATIC, NOT_SENT, NUMERIC, FLOATING, QUOTED, SLOW, UNKNOWN = range(7)
-"""What a column in a state shows: a text, nothing, digits, digits with a point, text in quotes, whatever
-`Piece.texts` says."""
 
 SHOWN = 20
 """Columns of a tuple after which no more are shown."""
-
-KINDS = b"nutb"
-VALUED = 2
-"""From this one of KINDS on, a length and a value follow."""
 
 LETTERS = b"NKO"
 FEW = 12
 """Rows that still have columns, below which they are finished one by one."""
 
-SHORT = 15
-"""Bytes of a value that goes into a small window."""
-
 BETWEEN = " → "
 EMPTY = "(no columns)"
-CUT = len("…".encode()) - 1
-"""Bytes of the mark of a cut value that begin no character."""
 
 _CODE = np.full(256, len(KINDS), np.int64)
 _CODE[list(KINDS)] = range(len(KINDS))
 _LETTER = np.full(256, len(LETTERS), np.int64)
 _LETTER[list(LETTERS)] = range(len(LETTERS))
 
-_UNSAFE = np.ones(256, bool)
-_UNSAFE[32:127] = False
-_UNSAFE[[ord("'"), ord("\\")]] = True
-
-
-def _masks(width: int) -> Array:
-    """At item i a window whose first i bytes are kept."""
-    kept = np.arange(width) < np.arange(width + 1)[:, None]
-    return (kept * np.uint8(255)).astype(np.uint8).view(f"V{width}")[:, 0]
-
-
-def _marks(width: int, at: int, mark: bytes) -> Array:
-    """At item i a window with a quote at i; where the value is longer than `at`, `mark` and a quote."""
-    found = np.zeros((width + 1, width), np.uint8)
-    for i in range(width):
-        found[i, i] = ord("'")
-    for i in range(at + 1, width + 1):
-        found[i] = 0
-        found[i, at - 1 : at + len(mark)] = np.frombuffer(mark + b"'", np.uint8)
-    return found.view(f"V{width}")[:, 0]
-
-
-_MASKS = {16: _masks(16), WINDOW: _masks(WINDOW)}
-_QUOTES = {16: _marks(16, 16, b""), WINDOW: _marks(WINDOW, VALUE, "…".encode())}
-
-
-@dataclass(slots=True)
-class Piece:
-    """A column in one state: its class, the text before the value (all of it where there is no value),
-    and the texts of values that have to be looked at one by one."""
-
-    sort: int
-    text: str
-    make: Callable[[bytes], str] | None = None
-    known: dict[bytes, str] = field(default_factory=dict)
-
-    def texts(self, raw: bytes) -> str:
-        """What is shown of a value, with the column's name."""
-        assert self.make is not None
-        found = self.known.get(raw)
-        if found is None:
-            found = self.make(raw)
-            if len(raw) <= SHORT_VALUE:
-                KEEPER.keep(self.known)
-                self.known[raw] = found
-        return found
-
-
-class _Tables:
-    """Pieces by number, as arrays. An item for each column, times the kinds of its state."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.pieces: list[Piece | None] = []
-        self.sort = np.full(0, UNKNOWN, np.uint8)
-        self.text = np.zeros(0, f"V{WINDOW}")  # two items for each: behind others, and as the first
-        self.length = np.zeros(0, np.int64)
-        self.extra = np.zeros(0, np.int64)
-        self.wide = False  # whether any text has characters of several bytes
-
-    def reserve(self, columns: int) -> int:
-        """Room for `columns` columns: the number of the first item."""
-        base, self.count = self.count, self.count + columns * len(KINDS)
-        if self.count > len(self.sort):
-            size = max(self.count, len(self.sort) * 2)
-            self.sort = np.concatenate(
-                [self.sort, np.full(size - len(self.sort), UNKNOWN, np.uint8)]
-            )
-            for name, times in (("text", 2), ("length", 2), ("extra", 1)):
-                old = getattr(self, name)
-                setattr(
-                    self, name, np.concatenate([old, np.zeros(size * times - len(old), old.dtype)])
-                )
-            self.pieces += [None] * (size - len(self.pieces))
-        return base
-
-    def set(self, item: int, piece: Piece) -> None:
-        data = piece.text.encode()
-        mark = b"'" if piece.sort == QUOTED else b""
-        if len(data) + len(mark) + 2 > WINDOW and piece.sort in (STATIC, NUMERIC, FLOATING, QUOTED):
-            piece.sort = SLOW
-        self.pieces[item] = piece
-        self.sort[item] = piece.sort
-        if piece.sort in (STATIC, NUMERIC, FLOATING, QUOTED):
-            for i, text in enumerate((b", " + data + mark, data + mark)):
-                self.text[item * 2 + i] = np.void(text.ljust(WINDOW, b"\0"))
-                self.length[item * 2 + i] = len(text)
-            self.extra[item] = len(data) - len(piece.text)
-            self.wide |= len(data) > len(piece.text)
-
-
-@dataclass(slots=True)
-class RowKind:
-    """Rows of one path, dialect, schema and direction: where the letter is, what stands before the
-    columns, and by letter and tuple the first item in the tables."""
-
-    letter_at: int
-    subject: str
-    columns: int
-    context: Context
-    tuples: dict[int, tuple[int, int]] = field(default_factory=dict)
-    view: MessageView | None = None
-
-
-def row_kind(view: MessageView, context: Context) -> RowKind | None:
-    """How rows like the opened one are written; None where its columns are not described."""
-    inner, schema = view.innermost, view.schema
-    name = schema.full_name
-    first = next((inner.child(n) for n in ("old", "new") if inner.child(n) is not None), None)
-    if schema.kind != "relation" or not schema.columns or not name or first is None:
-        return None
-    return RowKind(
-        first.start - 1, f"{display.visible(name)}: ", len(schema.columns), context, {}, view
-    )
-
 
 class Rows:
     """Writes the summaries of row messages."""
 
     def __init__(self) -> None:
-        self.tables = _Tables()
+        self.tables = Tables()
         self.kinds: list[RowKind] = []
         self._shape()
 
@@ -236,7 +113,7 @@ class Rows:
             code = int(_CODE[view.data[starts[each.part][each.index]]])
             item = base + each.index * len(KINDS) + code
             if code < len(KINDS) and self.tables.pieces[item] is None:
-                self.tables.set(item, _piece(each, kind.context, view))
+                self.tables.set(item, piece_of(each, kind.context, view))
 
     # -- one block
 
@@ -400,7 +277,7 @@ class _Walk:
         parts = []
         for which, view in ((quick[~wide], self.small), (quick[wide], self.large)):
             if len(which):
-                cells, lengths, bad = _values(view[begin[which]], size[which], sort[which])
+                cells, lengths, bad = shown_values(view[begin[which]], size[which], sort[which])
                 if bad is not None:
                     slow[which[bad]] = True
                     cells, lengths, which = cells[~bad], lengths[~bad], which[~bad]
@@ -460,99 +337,3 @@ class _Walk:
         self.at[row], self.shown[row] = min(at, self.limit), shown
         if texts:
             self.slots.add_texts(np.array([row]), ["".join(texts)])
-
-
-def _values(cells: Array, size: Array, sort: Array) -> tuple[Array, Array, Array | None]:
-    """The windows that values begin in, cut to what is shown of them, with their quotes: (windows,
-    lengths, mask of those that have to be looked at; None for none)."""
-    width, count = cells.itemsize, len(cells)
-    numeric = sort != QUOTED
-    held = np.minimum(size, VALUE + 1)
-    words = cells.view(np.uint64).reshape(count, -1)
-    words &= _MASKS[width][held].view(np.uint64).reshape(count, -1)
-    seen = cells.view(np.uint8).reshape(count, width)
-    bad = _odd(seen, held, numeric, sort == FLOATING)
-    empty = numeric & ((size == 0) | (size > VALUE))
-    if empty.any():
-        bad = empty if bad is None else bad | empty
-    quoted = ~numeric
-    lengths = np.minimum(size, VALUE) + quoted
-    if width > 16:
-        cut = np.flatnonzero(size > VALUE)
-        seen[cut, VALUE - 1 :] = 0
-        lengths[cut] += CUT
-    which = np.flatnonzero(quoted)
-    if len(which) == count:
-        words |= _QUOTES[width][held].view(np.uint64).reshape(count, -1)
-    elif len(which):
-        words[which] |= _QUOTES[width][held[which]].view(np.uint64).reshape(len(which), -1)
-    return cells, lengths, bad
-
-
-def _odd(seen: Array, held: Array, numeric: Array, floating: Array) -> Array | None:
-    """Mask of the values that hold other bytes than those that are shown as they are; None for none."""
-    digits = bool(numeric.any())
-    odd: Array
-    if digits and numeric.all():
-        odd = (seen - np.uint8(48)) > 9
-        odd &= seen != 0
-    else:
-        odd = (seen - np.uint8(32)) > 94
-        odd &= seen != 0
-        odd |= seen == ord("'")
-        odd |= seen == ord("\\")
-        if digits:
-            others = (seen - np.uint8(48)) > 9
-            others &= seen != 0
-            others &= numeric[:, None]
-            odd |= others
-    full = np.count_nonzero(seen) == int(held.sum())  # or there are 0 bytes in the values
-    if full and not odd.any():
-        return None
-    if digits:  # a minus sign in front is usual
-        minus = numeric & (seen[:, 0] == ord("-")) & (held > 1)
-        odd[minus, 0] = False
-        if floating.any():
-            points = seen == ord(".")
-            good = floating & (np.count_nonzero(points, axis=1) == 1) & (held > 1 + minus)
-            odd &= ~(points & good[:, None])
-    bad: Array = np.logical_or.reduce(odd, axis=1)
-    if not full:
-        bad |= np.count_nonzero(seen, axis=1) != held
-    return bad
-
-
-def _piece(each: ColumnValue, context: Context, view: MessageView) -> Piece:
-    """What a column shows in the state in which an opened message has it."""
-    if each.state == "not sent":
-        return Piece(NOT_SENT, "")
-    name = display.visible(each.name, VALUE) + "="
-    described = each.column
-    if each.state not in ("text", "binary") or described is None:
-        return Piece(STATIC, name + each.text(context))
-    place, reason, state, encoding = (
-        each.leaf.place, each.leaf.reason, each.state, view.schema.encoding,
-    )  # fmt: skip
-    types: dict[int, Any] = dict(view.schema.types)
-    oid = values._resolved(described.type_oid, types)
-
-    def make(raw: bytes) -> str:
-        leaf = Node(place, 0, len(raw), raw, None, reason)
-        typed = values.value(
-            described.type_oid, described.type_modifier, raw, state, encoding, types
-        )
-        one = ColumnValue(each.part, each.index, state, leaf, described, typed)
-        return name + one.text(context)
-
-    def quoted(raw: bytes) -> str:
-        if encoding == "utf-8" and len(raw) > VALUE * 4 + 4:
-            raw = raw[: VALUE * 4 + 4]
-        return name + display.quote_text(decode_text(raw, encoding), VALUE)
-
-    if state == "binary":
-        return Piece(SLOW, name, make)
-    if oid in (20, 21, 23, 26):
-        return Piece(NUMERIC, name, make)
-    if oid in (700, 701):
-        return Piece(FLOATING, name, make)
-    return Piece(QUOTED, name, quoted)

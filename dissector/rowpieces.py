@@ -1,0 +1,154 @@
+"""What the columns of rows show in each of their states, learned from opened messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import display, values
+from .cells import KEEPER
+from .cells import SHORT as SHORT_VALUE
+from .columns import ColumnValue
+from .display import Context
+from .node import Node
+from .slots import WINDOW
+from .summary import VALUE
+from .text import decode_text
+from .view import MessageView
+
+STATIC, NOT_SENT, NUMERIC, FLOATING, QUOTED, SLOW, UNKNOWN = range(7)
+"""What a column in a state shows: a text, nothing, digits, digits with a point, text in quotes, whatever
+`Piece.texts` says."""
+
+KINDS = b"nutb"
+VALUED = 2
+"""From this one of KINDS on, a length and a value follow."""
+
+
+@dataclass(slots=True)
+class Piece:
+    """A column in one state: its class, the text before the value (all of it where there is no value),
+    and the texts of values that have to be looked at one by one."""
+
+    sort: int
+    text: str
+    make: Callable[[bytes], str] | None = None
+    known: dict[bytes, str] = field(default_factory=dict)
+
+    def texts(self, raw: bytes) -> str:
+        """What is shown of a value, with the column's name."""
+        assert self.make is not None
+        found = self.known.get(raw)
+        if found is None:
+            found = self.make(raw)
+            if len(raw) <= SHORT_VALUE:
+                KEEPER.keep(self.known)
+                self.known[raw] = found
+        return found
+
+
+class Tables:
+    """Pieces by number, as arrays. An item for each column, times the kinds of its state."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.pieces: list[Piece | None] = []
+        self.sort = np.full(0, UNKNOWN, np.uint8)
+        self.text = np.zeros(0, f"V{WINDOW}")  # two items for each: behind others, and as the first
+        self.length = np.zeros(0, np.int64)
+        self.extra = np.zeros(0, np.int64)
+        self.wide = False  # whether any text has characters of several bytes
+
+    def reserve(self, columns: int) -> int:
+        """Room for `columns` columns: the number of the first item."""
+        base, self.count = self.count, self.count + columns * len(KINDS)
+        if self.count > len(self.sort):
+            size = max(self.count, len(self.sort) * 2)
+            self.sort = np.concatenate(
+                [self.sort, np.full(size - len(self.sort), UNKNOWN, np.uint8)]
+            )
+            for name, times in (("text", 2), ("length", 2), ("extra", 1)):
+                old = getattr(self, name)
+                setattr(
+                    self, name, np.concatenate([old, np.zeros(size * times - len(old), old.dtype)])
+                )
+            self.pieces += [None] * (size - len(self.pieces))
+        return base
+
+    def set(self, item: int, piece: Piece) -> None:
+        data = piece.text.encode()
+        mark = b"'" if piece.sort == QUOTED else b""
+        if len(data) + len(mark) + 2 > WINDOW and piece.sort in (STATIC, NUMERIC, FLOATING, QUOTED):
+            piece.sort = SLOW
+        self.pieces[item] = piece
+        self.sort[item] = piece.sort
+        if piece.sort in (STATIC, NUMERIC, FLOATING, QUOTED):
+            for i, text in enumerate((b", " + data + mark, data + mark)):
+                self.text[item * 2 + i] = np.void(text.ljust(WINDOW, b"\0"))
+                self.length[item * 2 + i] = len(text)
+            self.extra[item] = len(data) - len(piece.text)
+            self.wide |= len(data) > len(piece.text)
+
+
+@dataclass(slots=True)
+class RowKind:
+    """Rows of one path, dialect, schema and direction: where the letter is, what stands before the
+    columns, and by letter and tuple the first item in the tables."""
+
+    letter_at: int
+    subject: str
+    columns: int
+    context: Context
+    tuples: dict[int, tuple[int, int]] = field(default_factory=dict)
+    view: MessageView | None = None
+
+
+def row_kind(view: MessageView, context: Context) -> RowKind | None:
+    """How rows like the opened one are written; None where its columns are not described."""
+    inner, schema = view.innermost, view.schema
+    name = schema.full_name
+    first = next((inner.child(n) for n in ("old", "new") if inner.child(n) is not None), None)
+    if schema.kind != "relation" or not schema.columns or not name or first is None:
+        return None
+    return RowKind(
+        first.start - 1, f"{display.visible(name)}: ", len(schema.columns), context, {}, view
+    )
+
+
+def piece_of(each: ColumnValue, context: Context, view: MessageView) -> Piece:
+    """What a column shows in the state in which an opened message has it."""
+    if each.state == "not sent":
+        return Piece(NOT_SENT, "")
+    name = display.visible(each.name, VALUE) + "="
+    described = each.column
+    if each.state not in ("text", "binary") or described is None:
+        return Piece(STATIC, name + each.text(context))
+    place, reason, state, encoding = (
+        each.leaf.place, each.leaf.reason, each.state, view.schema.encoding,
+    )  # fmt: skip
+    types: dict[int, Any] = dict(view.schema.types)
+    oid = values._resolved(described.type_oid, types)
+
+    def make(raw: bytes) -> str:
+        leaf = Node(place, 0, len(raw), raw, None, reason)
+        typed = values.value(
+            described.type_oid, described.type_modifier, raw, state, encoding, types
+        )
+        one = ColumnValue(each.part, each.index, state, leaf, described, typed)
+        return name + one.text(context)
+
+    def quoted(raw: bytes) -> str:
+        if encoding == "utf-8" and len(raw) > VALUE * 4 + 4:
+            raw = raw[: VALUE * 4 + 4]
+        return name + display.quote_text(decode_text(raw, encoding), VALUE)
+
+    if state == "binary":
+        return Piece(SLOW, name, make)
+    if oid in (20, 21, 23, 26):
+        return Piece(NUMERIC, name, make)
+    if oid in (700, 701):
+        return Piece(FLOATING, name, make)
+    return Piece(QUOTED, name, quoted)
