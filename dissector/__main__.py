@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import NoReturn
 
 
 def main() -> NoReturn:
     """The command line. Ctrl+C while it is still being loaded ends it without a traceback."""
+    gc.disable()  # what loading makes stays: looking for garbage in it is wasted
     try:
         from .cli import main as run
     except KeyboardInterrupt:
         sys.exit(130)
+    gc.freeze()
+    gc.enable()
     run()
 
 
