@@ -15,6 +15,7 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         sys.exit(130)
     gc.freeze()
+    gc.set_threshold(20_000, 50, 1_000)  # an index has many objects, and hardly any in cycles
     gc.enable()
     run()
 

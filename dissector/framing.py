@@ -75,7 +75,8 @@ class Framer(Damage):
                 if block is not None:
                     yield block
                 elif first.mode == MESSAGES and first.huge is None:
-                    yield from self._several(first)
+                    yield from self._turns(first)
+                    self._fill(self.sides[1 - first.physical])
                 else:
                     yield from self._one(first)
                 if first.waiting:
@@ -189,33 +190,63 @@ class Framer(Damage):
             side.at += size
             side.consumed += size
 
-    def _several(self, side: Side) -> Iterator[Framed]:
-        """Take the next unit of `side`, and those after it that are its turn without a doubt."""
-        yield from self._one(side)
-        other = self.sides[1 - side.physical]
-        if not side.mode == other.mode == MESSAGES or other.huge is not None:
+    def _turns(self, first: Side) -> Iterator[Framed]:
+        """Take the next unit, of `first`, and then messages of both sides in their order, as `_next` would
+        choose them, for as long as nothing else comes: each side's next message is looked at once."""
+        yield from self._one(first)
+        sides = self.sides
+        if self.encrypted is not None or any(map(self._special, sides)):
             return
-        if other.waiting and isinstance(other.waiting[0], Gap):
-            return
-        whole = self._whole(other)
-        horizon = other.place(other.offset() + whole)[0] if whole else -1
-        direction = DIRECTIONS[self._direction(side)]
-        known = recognise.bounds("frontend" if direction == "F" else "backend")
-        while side.mode == MESSAGES and side.hole is None and side.huge is None:
-            buffer, at = side.buffer, side.at
-            if len(buffer) - at < recognise.HEADER or buffer[at] not in known:
+        directions = [DIRECTIONS[self._direction(side)] for side in sides]
+        bounds = [recognise.bounds("frontend" if d == "F" else "backend") for d in directions]
+        ends: list[int] = [-1, -1]  # of the next message in the buffer, 0 for none
+        places: list[int] = [0, 0]
+        while True:
+            for i, side in enumerate(sides):
+                if ends[i] < 0:
+                    end = self._end_of(side, bounds[i])
+                    if end < 0 or (not end and side.waiting):
+                        return
+                    ends[i] = end
+                    places[i] = side.place(side.base + end)[0] if end else 0
+            if not (ends[0] or ends[1]):
                 return
-            (length,) = unpack_from(">I", buffer, at + 1)
-            if not 4 <= length < HUGE or len(buffer) - at <= length:
+            mine = int(not ends[0] or (ends[1] > 0 and places[1] < places[0]))
+            if self._held(sides[mine]):
+                mine = 1 - mine
+                if not ends[mine] or self._held(sides[mine]):
+                    return
+            side = sides[mine]
+            lane = self.session.lane(directions[mine])
+            fits = lane and self.fast and side.buffer[side.at] == LANE_TAGS[lane]
+            if fits and side.offset() >= side.slow_until:
                 return
-            if horizon >= 0 and side.place(side.offset() + length + 1)[0] >= horizon:
+            yield self._message(side, ends[mine] - side.at)
+            ends[mine] = -1
+            if self._special(side):
                 return
-            lane = self.session.lane(direction)
-            if lane and buffer[at] == LANE_TAGS[lane] and side.offset() >= side.slow_until:
-                return
-            if self._held(side):
-                return
-            yield self._message(side, length + 1)
+
+    @staticmethod
+    def _special(side: Side) -> bool:
+        """Whether what comes next on a side is anything but whole messages that lie in its buffer."""
+        return (
+            side.mode != MESSAGES
+            or side.hole is not None
+            or side.huge is not None
+            or (len(side.waiting) > 0 and isinstance(side.waiting[0], Gap))
+        )
+
+    @staticmethod
+    def _end_of(side: Side, known: dict[int, recognise.Bounds]) -> int:
+        """Where the next message of the buffer ends; 0 where it is not whole, -1 where it is not usual."""
+        buffer, at = side.buffer, side.at
+        left = len(buffer) - at
+        if left < recognise.HEADER:
+            return 0
+        (length,) = unpack_from(">I", buffer, at + 1)
+        if buffer[at] not in known or not 4 <= length < HUGE:
+            return -1
+        return at + length + 1 if left > length else 0
 
     # -- many at once
 

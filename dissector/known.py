@@ -13,7 +13,7 @@ from .encodings import codec
 from .findings import Finding
 from .node import Node, findings
 from .pgoutput_state import PgoutputState
-from .reads import Read
+from .reads import Read, Reads
 from .schemas import Schema, Tables
 from .session_header import header_of
 from .spec import Dialect
@@ -111,6 +111,7 @@ class Known:
         self._made: dict[tuple[str, str, bool], Dialect] = {}
         self._made_from = self.base
         self._numbers: dict[int, tuple[Schema, str, int]] = {}
+        self._reads: dict[str, Reads] = {}
 
     def dialect(self, direction: str) -> Dialect:
         """The Dialect for the next message of `direction`; the same object as long as it is the same."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .annotate import annotate
 from .facts import Facts, of_node
 from .node import Node, findings
 from .spec import Dialect, Message
 
-SHORT, KEPT = 96, 2048
+SHORT, KEPT = 256, 2048
 """Bytes of a message that is kept, and how many of them in one dialect."""
 
 DIALECTS = 16
@@ -18,7 +20,7 @@ class Read:
     """A message in one dialect: its tree, its declaration (None where it is none that is known), the path
     of its row, and the worst severity of what is wrong inside it. Nobody changes what it holds."""
 
-    __slots__ = ("_facts", "message", "path", "severity", "tree")
+    __slots__ = ("_facts", "message", "path", "schemas", "severity", "tree")
 
     def __init__(self, tree: Node) -> None:
         self.tree = tree
@@ -26,6 +28,7 @@ class Read:
         self.path = (tree.name,)
         self.severity = int(max((f.severity for f in findings(tree)), default=0))
         self._facts: Facts | None = None
+        self.schemas: dict[str, Any] = {}  # what a description says, by encoding; for the session
 
     @property
     def facts(self) -> Facts:
@@ -35,21 +38,35 @@ class Read:
         return self._facts
 
 
-_known: dict[tuple[str, Dialect], dict[bytes, Read]] = {}
+_known: dict[tuple[str, Dialect], Reads] = {}
 
 
-def read_once(data: bytes, layer: str, dialect: Dialect) -> Read:
-    """The message `data` of `layer`; the same one for the same bytes, as long as it is kept."""
-    if len(data) > SHORT:
-        return Read(annotate(data, layer, dialect))
+class Reads:
+    """Messages of one layer in one dialect."""
+
+    __slots__ = ("_kept", "dialect", "layer")
+
+    def __init__(self, layer: str, dialect: Dialect) -> None:
+        self.layer, self.dialect = layer, dialect
+        self._kept: dict[bytes, Read] = {}
+
+    def read(self, data: bytes) -> Read:
+        """The message `data`; the same one for the same bytes, as long as it is kept."""
+        found = self._kept.get(data)
+        if found is None:
+            found = Read(annotate(data, self.layer, self.dialect))
+            if len(data) <= SHORT:
+                if len(self._kept) >= KEPT:
+                    self._kept.clear()
+                self._kept[data] = found
+        return found
+
+
+def reads_of(layer: str, dialect: Dialect) -> Reads:
+    """What is kept for a layer and a dialect, for all connections."""
     kept = _known.get((layer, dialect))
     if kept is None:
         if len(_known) >= DIALECTS:
             _known.clear()
-        kept = _known[layer, dialect] = {}
-    found = kept.get(data)
-    if found is None:
-        if len(kept) >= KEPT:
-            kept.clear()
-        found = kept[data] = Read(annotate(data, layer, dialect))
-    return found
+        kept = _known[layer, dialect] = Reads(layer, dialect)
+    return kept

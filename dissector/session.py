@@ -22,7 +22,7 @@ from .command_check import check
 from .commands import Command, parse_command
 from .facts import Facts
 from .known import Assumptions, Context
-from .reads import read_once
+from .reads import reads_of
 from .schemas import Column, Schema
 from .spec import LAST_RELEASE, Dialect
 from .statements import encoding_set
@@ -37,9 +37,12 @@ class Session(Streaming):
 
     def feed(self, direction: str, data: bytes) -> Context:
         """Take one whole message (type byte included) and say what it is; `data` may be cut short."""
-        layer = "frontend" if direction == "F" else "backend"
         dialect = self.dialect(direction)
-        read = read_once(data, layer, dialect)
+        reads = self._reads.get(direction)
+        if reads is None or reads.dialect is not dialect:
+            layer = "frontend" if direction == "F" else "backend"
+            reads = self._reads[direction] = reads_of(layer, dialect)
+        read = reads.read(data)
         context = Context(read.path, dialect, read.tree, assumed=self.assumed(), read=read)
         message = read.message
         if message is None:
@@ -203,17 +206,20 @@ class Session(Streaming):
         self.conversation.other("function")
 
     def _row_description(self, values: Facts, context: Context) -> None:
-        columns = tuple(
-            Column(
-                self.text(c.get("name")),
-                c.get("type_oid") or 0,
-                -1 if c.get("type_modifier") is None else c["type_modifier"],
-                format=c.get("format") or 0,
+        known = context.read.schemas if context.read is not None else {}
+        schema = known.get(self.codec)
+        if schema is None:
+            columns = tuple(
+                Column(
+                    self.text(c.get("name")),
+                    c.get("type_oid") or 0,
+                    -1 if c.get("type_modifier") is None else c["type_modifier"],
+                    format=c.get("format") or 0,
+                )
+                for c in values.get("columns") or []
             )
-            for c in values.get("columns") or []
-        )
-        schema = Schema("row", columns, encoding=self.codec)
-        context.schema = self._number(schema)
+            schema = known[self.codec] = Schema("row", columns, encoding=self.codec)
+        context.schema = self._encoded(schema)
         self.conversation.described(schema)
 
     def _parameter_description(self, values: Facts, context: Context) -> None:

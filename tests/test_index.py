@@ -183,7 +183,7 @@ def test_messages_in_turn_are_those_taken_one_by_one(
         path = written(tmp_path, shuffled(packets(path), 4, 7))
     index = index_of(path, True)
     found, facts = resolved(index), index.connections
-    monkeypatch.setattr(Framer, "_several", Framer._one)
+    monkeypatch.setattr(Framer, "_turns", Framer._one)
     monkeypatch.setattr(reads, "SHORT", -1)
     one_by_one = index_of(path, True)
     assert resolved(one_by_one) == found
