@@ -1,8 +1,8 @@
 """Messages to transactions: which rows of the index belong together, how each ended, what it changed.
 
-`transactions` works on the index's columns alone and gives a table with one row a transaction; only a
-Stream Abort is opened, because its subtransaction is not in the index. What a transaction says of
-itself (LSNs, GID, origin) and its row changes are in `dissector.changes`.
+`transactions` works on the index alone, from the stretches that `dissector.pieces` finds, and gives a
+table with one row a transaction. What a transaction says of itself (LSNs, GID, origin) and its row
+changes are in `dissector.changes`.
 
 A transaction is sent in one piece (Begin to Commit, Begin Prepare to Prepare) or streamed in segments
 (Stream Start to Stream Stop) and decided by a message of its own. Source: the manual pages
@@ -14,14 +14,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .rows import BACKEND, BLOCK
-from .schemas import Path, Tables
+from .pieces import (
+    BEGIN,
+    BOUNDARY,
+    COMMIT,
+    COMMIT_PREPARED,
+    ENDS,
+    NONE,
+    NOTE,
+    OTHER,
+    PREPARE,
+    ROLLBACK_PREPARED,
+    STREAM_ABORT,
+    STREAM_COMMIT,
+    STREAM_START,
+    STREAM_STOP,
+    IndexLike,
+    Marked,
+    Pieces,
+    among,
+    cut,
+    marked_rows,
+)
 
 Array = NDArray[Any]
 
@@ -57,49 +76,6 @@ _STATES = {
     State.ROLLED_BACK: "prepared, rolled back",
     State.CUT: "its end is not in the capture",
 }
-
-(
-    _NONE, _BEGIN, _STREAM_START, _BOUNDARY, _COMMIT, _PREPARE, _STREAM_STOP, _STREAM_COMMIT,
-    _STREAM_ABORT, _STREAM_PREPARE, _COMMIT_PREPARED, _ROLLBACK_PREPARED, _CHANGE, _NOTE, _OTHER,
-) = range(15)  # fmt: skip
-
-_CODES = {
-    "Begin": _BEGIN,
-    "Begin Prepare": _BEGIN,
-    "Stream Start": _STREAM_START,
-    "Commit": _COMMIT,
-    "Prepare": _PREPARE,
-    "Stream Stop": _STREAM_STOP,
-    "Stream Commit": _STREAM_COMMIT,
-    "Stream Abort": _STREAM_ABORT,
-    "Stream Prepare": _STREAM_PREPARE,
-    "Commit Prepared": _COMMIT_PREPARED,
-    "Rollback Prepared": _ROLLBACK_PREPARED,
-    **dict.fromkeys(("Insert", "Update", "Delete", "Truncate"), _CHANGE),
-    "Message": _NOTE,
-    **dict.fromkeys(("Relation", "Type", "Origin"), _OTHER),
-}
-"""Name of a pgoutput message -> what it does to transactions."""
-
-_OPENERS = (_BEGIN, _STREAM_START, _BOUNDARY)
-_CLOSERS = (_COMMIT, _PREPARE, _STREAM_STOP)
-_ENDS = (_STREAM_COMMIT, _STREAM_ABORT, _STREAM_PREPARE, _COMMIT_PREPARED, _ROLLBACK_PREPARED)
-
-
-def _code(path: Path) -> int:
-    """What messages of `path` do: 0 for those that have nothing to do with transactions."""
-    if path == ("CopyBothResponse",):
-        return _BOUNDARY
-    return _CODES.get(path[2], _OTHER) if len(path) == 3 and path[0] == "CopyData" else _NONE
-
-
-class IndexLike(Protocol):
-    """`dissector.index.Index`: rows in columns, and the tables that they point into."""
-
-    @property
-    def rows(self) -> Any: ...
-    @property
-    def tables(self) -> Tables: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +126,7 @@ class Transactions:
     stream, xid, state, streamed, end, decided: one entry a transaction, meaning as in Transaction.
     """
 
-    def __init__(self, pieces: _Pieces, whole: _Whole, others: list[_Open]) -> None:
+    def __init__(self, pieces: Pieces, whole: _Whole, others: list[_Open]) -> None:
         self._pieces = pieces
         # Most transactions are one piece and need no object; only the others were put together.
         parts = np.concatenate(
@@ -244,104 +220,6 @@ class Transactions:
         return None
 
 
-@dataclass(slots=True)
-class _Marked:
-    """The rows that have to do with transactions, by connection, each in order.
-
-    at: places of the rows, int32 (rows are counted in 32 bits). code: what each does. streams: the
-    connections, ascending; begins: where the rows of each begin.
-    """
-
-    at: Array
-    code: Array
-    streams: Array
-    begins: Array
-
-    def stream(self, places: Array) -> Array:
-        """The connections of `places`."""
-        found: Array = self.streams[np.searchsorted(self.begins, places, side="right") - 1]
-        return found
-
-
-def _marked(index: IndexLike) -> _Marked:
-    paths = index.tables.paths
-    table = np.array([_code(paths[i]) for i in range(len(paths))], np.uint8)
-    parts: dict[int, list[tuple[Array, Array]]] = {}
-    for start, (path, direction) in index.rows.parts("path", "direction"):
-        codes = table[path]
-        codes[direction != BACKEND] = _NONE
-        at = np.flatnonzero(codes)
-        if not len(at):
-            continue
-        stream, codes = index.rows.part("stream", start, start + len(path))[at], codes[at]
-        at = (at + start).astype(np.int32)
-        if (stream[1:] < stream[:-1]).any():
-            order = np.argsort(stream, kind="stable")
-            at, stream, codes = at[order], stream[order], codes[order]
-        edges = np.concatenate(([0], np.flatnonzero(stream[1:] != stream[:-1]) + 1, [len(at)]))
-        for low, high in pairwise(edges.tolist()):
-            parts.setdefault(int(stream[low]), []).append((at[low:high], codes[low:high]))
-    if not parts:
-        nothing = np.empty(0, np.int64)
-        return _Marked(nothing, np.empty(0, np.uint8), nothing, nothing)
-    streams = sorted(parts)
-    together = [part for stream in streams for part in parts[stream]]
-    sizes = [sum(len(at) for at, _ in parts[stream]) for stream in streams]
-    return _Marked(
-        np.concatenate([at for at, _ in together]),
-        np.concatenate([codes for _, codes in together]),
-        np.array(streams, np.int64),
-        np.cumsum([0, *sizes])[:-1],
-    )
-
-
-class _Pieces:
-    """The stretches of messages between an opening and a closing one, in columns.
-
-    start, stop: into the marked rows. first, last: message numbers. cut: the opening one is not there.
-    """
-
-    def __init__(self, marked: _Marked, start: Array, stop: Array, cut: Array, rows: Any) -> None:
-        self.start, self.stop, self.cut = start, stop, cut
-        self._marked, self._rows = marked, rows
-        self.first = marked.at[start] + np.int32(1)
-        self.last = marked.at[stop - 1] + np.int32(1)
-        self.messages = np.zeros(len(start), np.int32)
-        self.changes = np.zeros(len(start), np.int32)
-        self.bytes = np.zeros(len(start), np.int64)
-        self._count()
-
-    def _count(self) -> None:
-        """Messages, changes and bytes of each piece: by blocks, for pieces can be of any length."""
-        code, size = self._marked.code, len(self._marked.code)
-        for low in range(0, size, BLOCK):
-            high = min(low + BLOCK, size)
-            some = slice(
-                int(np.searchsorted(self.stop, low, side="right")),
-                int(np.searchsorted(self.start, high, side="left")),
-            )
-            start = np.maximum(self.start[some], low) - low
-            stop = np.minimum(self.stop[some], high) - low
-            here = code[low:high]
-            member = here != _NONE
-            changed = (here == _CHANGE) | (here == _NOTE)
-            length = self._rows.take("length", self._marked.at[low:high])
-            length[~member] = 0
-            self.messages[some] += _sums(member, start, stop)
-            self.changes[some] += _sums(changed, start, stop)
-            self.bytes[some] += _sums(length, start, stop)
-
-    def rows(self, piece: int) -> Array:
-        """Message numbers of one piece."""
-        span = slice(self.start[piece], self.stop[piece])
-        member = self._marked.code[span] != _NONE
-        return self._marked.at[span][member].astype(np.int64) + 1
-
-    def time_of(self, number: int) -> int:
-        """Frame time of a message."""
-        return int(self._rows.row(number).time)
-
-
 @dataclass(frozen=True, slots=True)
 class _Whole:
     """Transactions that are one piece and ended with it, or did not end: columns of one length."""
@@ -353,13 +231,6 @@ class _Whole:
     end: Array
 
 
-def _sums(values: Array, start: Array, stop: Array) -> Array:
-    total = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(values, dtype=np.int64, out=total[1:])
-    found: Array = total[stop] - total[start]
-    return found
-
-
 SubxidOf = Callable[[int], int | None]
 """Number of a Stream Abort -> the xid that it rolls back; None when that cannot be read."""
 
@@ -369,21 +240,21 @@ def transactions(index: IndexLike, subxid_of: SubxidOf) -> Transactions:
 
     subxid_of: see SubxidOf; `dissector.changes.subxid_reader` makes one.
     """
-    rows, marked = index.rows, _marked(index)
+    rows, marked = index.rows, marked_rows(index)
     at, code = marked.at, marked.code
-    start, stop, closer, kind = _cut(marked)
+    start, stop, closer, kind = cut(marked)
     # Without its bit the note was sent at once: it belongs to no transaction, wherever it stands.
-    notes = np.flatnonzero(code == _NOTE)
-    code[notes[rows.take("xid", at[notes]) == 0]] = _NONE
-    keep = np.isin(kind, (_BEGIN, _STREAM_START, _OTHER))
+    notes = np.flatnonzero(code == NOTE)
+    code[notes[rows.take("xid", at[notes]) == 0]] = NONE
+    keep = np.isin(kind, (BEGIN, STREAM_START, OTHER))
     start, stop, closer, kind = start[keep], stop[keep], closer[keep], kind[keep]
-    pieces = _Pieces(marked, start, stop, kind == _OTHER, rows)
-    in_stream = (kind == _STREAM_START) | (closer == _STREAM_STOP)
-    whole = np.flatnonzero(~in_stream & (closer != _PREPARE))
+    pieces = Pieces(marked, start, stop, kind == OTHER, rows)
+    in_stream = (kind == STREAM_START) | (closer == STREAM_STOP)
+    whole = np.flatnonzero(~in_stream & (closer != PREPARE))
     stream = marked.stream(start[whole])
     follows = stop[whole] < len(at)
     follows[follows] = marked.stream(stop[whole][follows]) == stream[follows]
-    done = closer[whole] == _COMMIT
+    done = closer[whole] == COMMIT
     state = np.where(done, np.uint8(State.COMMITTED), np.uint8(State.OPEN))
     state[~done & follows] = State.CUT
     end = np.where(done, pieces.last[whole], np.int32(0))
@@ -392,78 +263,11 @@ def transactions(index: IndexLike, subxid_of: SubxidOf) -> Transactions:
     return Transactions(pieces, _Whole(whole, stream, xid, state, end), joined)
 
 
-def _cut(marked: _Marked) -> tuple[Array, Array, Array, Array]:
-    """Where pieces start and stop, the code of the message that closes each (0: none), and their kind:
-    that of the message that opens them, _OTHER where that one is not in the capture."""
-    if not len(marked.code):
-        return (np.empty(0, np.int64),) * 4
-    places, new = _turns(marked)
-    code = marked.code[places]
-    explicit, closes = _among(code, _OPENERS), _among(code, _CLOSERS)
-    # A change or a closing message where nothing is open: the opening one was lost. The first opens.
-    lost = _outside(code, explicit | closes, new) & ((code == _CHANGE) | closes) & ~explicit
-    implicit = lost.copy()
-    implicit[1:] &= ~(lost[:-1] & ~closes[:-1] & ~new[1:])
-    opens = explicit | implicit | new
-    kind = np.where(explicit, code, np.where(implicit, np.uint8(_OTHER), np.uint8(_NONE)))[opens]
-    start = places[opens]
-    stop = np.append(start[1:], np.int32(len(marked.code)))
-    closer = np.zeros(len(start), np.uint8)
-    piece = np.cumsum(opens, dtype=np.int32)[closes] - np.int32(1)
-    first = np.ones(len(piece), bool)
-    first[1:] = piece[1:] != piece[:-1]
-    piece = piece[first]
-    closer[piece] = code[closes][first]
-    stop[piece] = places[closes][first] + np.int32(1)
-    return start, stop, closer, kind
-
-
-def _outside(code: Array, marks: Array, new: Array) -> Array:
-    """Before which messages nothing is open, by what opened or closed something last."""
-    last = np.arange(len(code), dtype=np.int32)
-    last[~(marks | new)] = 0
-    np.maximum.accumulate(last, out=last)
-    found = np.ones(len(code), bool)
-    found[1:] = ~_among(code, (_BEGIN, _STREAM_START))[last[:-1]] | new[1:]
-    return found
-
-
-def _turns(marked: _Marked) -> tuple[Array, Array]:
-    """Places (int32) where a piece can start or stop: what opens and closes, the first message of each
-    connection, the first change after any of these; and which are a connection's first."""
-    found, was_change = [], False
-    begins = marked.begins
-    for low in range(0, len(marked.code), BLOCK):
-        code = marked.code[low : low + BLOCK]
-        mark = _among(code, (*_OPENERS, *_CLOSERS))
-        here = begins[np.searchsorted(begins, low) : np.searchsorted(begins, low + BLOCK)] - low
-        mark[here] = True
-        at = np.flatnonzero(mark | (code == _CHANGE))
-        if not len(at):
-            continue
-        change, first = code[at] == _CHANGE, mark[at]
-        first[0] |= not was_change
-        first[1:] |= ~change[:-1]
-        was_change = bool(change[-1])
-        found.append((at[first] + low).astype(np.int32))
-    places = np.concatenate(found)
-    new = np.zeros(len(places), bool)
-    new[np.searchsorted(places, begins)] = True
-    return places, new
-
-
-def _among(code: Array, which: tuple[int, ...]) -> Array:
-    table = np.zeros(_OTHER + 1, bool)
-    table[list(which)] = True
-    found: Array = table[code]
-    return found
-
-
 def _joined(
-    pieces: _Pieces,
+    pieces: Pieces,
     in_stream: Array,
     closer: Array,
-    marked: _Marked,
+    marked: Marked,
     rows: Any,
     subxid_of: SubxidOf,
 ) -> Iterator[_Open]:
@@ -471,9 +275,9 @@ def _joined(
     code = marked.code
     streamed: dict[tuple[int, int, int], _Open] = {}
     prepared: dict[tuple[int, int], _Open] = {}
-    boundaries = np.flatnonzero(code == _BOUNDARY)
-    chosen = np.flatnonzero(in_stream | (closer == _PREPARE))
-    steps = np.concatenate((pieces.start[chosen], np.flatnonzero(_among(code, _ENDS))))
+    boundaries = np.flatnonzero(code == BOUNDARY)
+    chosen = np.flatnonzero(in_stream | (closer == PREPARE))
+    steps = np.concatenate((pieces.start[chosen], np.flatnonzero(among(code, ENDS))))
     xids, streams = rows.take("xid", marked.at[steps]), marked.stream(steps)
     epochs = np.searchsorted(boundaries, steps, side="right")
     pieces_of = np.concatenate((chosen, np.full(len(steps) - len(chosen), -1)))
@@ -510,16 +314,16 @@ def _event(
 ) -> Iterator[_Open]:
     """Apply a message that ends a transaction; gives the transaction where nothing of it was sent."""
     connection, _, own = key
-    if code in (_COMMIT_PREPARED, _ROLLBACK_PREPARED):
+    if code in (COMMIT_PREPARED, ROLLBACK_PREPARED):
         found = prepared.pop((connection, own), None)
         if found is None:
             found = _Open(connection, own, False)
             yield found
         found.decided = number
-        found.state = State.COMMIT_PREPARED if code == _COMMIT_PREPARED else State.ROLLED_BACK
+        found.state = State.COMMIT_PREPARED if code == COMMIT_PREPARED else State.ROLLED_BACK
         return
     known = streamed.get(key)
-    if code == _STREAM_ABORT and known is not None:
+    if code == STREAM_ABORT and known is not None:
         sub = subxid_of(number)
         if sub is not None and sub != own:
             known.subaborts.append((number, sub))
@@ -529,9 +333,9 @@ def _event(
         yield known
     streamed.pop(key, None)
     known.end = number
-    if code == _STREAM_COMMIT:
+    if code == STREAM_COMMIT:
         known.state = State.COMMITTED
-    elif code == _STREAM_ABORT:
+    elif code == STREAM_ABORT:
         known.state = State.ABORTED
     else:
         known.state = State.PREPARED

@@ -7,7 +7,7 @@ from struct import unpack_from
 from typing import TYPE_CHECKING
 
 from . import recognise
-from .bulk import CopyBoth
+from .copyboth import CopyBoth
 from .findings import Finding, finding
 from .node import findings, messages
 from .rows import ASSUMED, BACKEND, DIRECTIONS, FRONTEND, INCOMPLETE

@@ -1,0 +1,433 @@
+"""CopyData of a logical replication stream, many messages at once.
+
+Tags, LSNs, xids and OIDs are gathered from the places that the catalogue yields; in-stream state,
+transactions and relation versions are filled forward; messages in which anything is unusual are read
+one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from . import catalogue
+from .ahead import NOTHING, form_of
+from .annotate import annotate
+from .bulk import Answers, Array, grouped
+from .decode import probes
+from .facts import of_node
+from .node import findings, messages
+from .pgoutput_state import TEACHING, PgoutputState
+from .recognise import HEADER
+from .rows import NO_LSN
+from .schema_findings import schema_findings
+from .schemas import Schema, Tables
+from .shapes import ROOM, Run, Shape, check_head, check_tail, shape_of
+from .spec import Dialect, Message
+from .tuples import Tuples, sound
+
+REMEMBERED = 4096
+"""Descriptions of tables that are kept by their bytes: they come again and again."""
+
+LONG_BODY = 1 << 16
+"""Longer ones are not kept."""
+
+_NONE = 0x200
+"""The key of messages that carry nothing: above each type byte with the bit for in-stream."""
+
+
+@cache
+def _tags() -> dict[str, int]:
+    return {message.name: ord(message.tag) for message in catalogue.in_layer("pgoutput")}
+
+
+@cache
+def _places(layer: str, message: Message, dialect: Dialect) -> dict[str, tuple[int, int, bool]]:
+    return probes(layer, message.name, dialect)
+
+
+def _reach(shape: Shape, known: dict[str, tuple[int, int, bool]]) -> int:
+    """Bytes of a message that hold its head and its probes."""
+    return max(shape.size, 1, *(offset + width for offset, width, _ in known.values()))
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One run's messages while they are looked at. read: has to be read by itself; own: the message's
+    xid; oids, has_oid: of rows; columns: of old and new tuples, -1 for none; silent: belongs to no
+    transaction; tuples: those to be walked still."""
+
+    run: Run
+    answers: Answers
+    read: Array
+    own: Array
+    oids: Array
+    has_oid: Array
+    silent: Array
+    columns: Array
+    tuples: list[Tuples]
+
+
+_NOTHING: tuple[int, Schema | None] = (0, None)
+
+
+@dataclass(slots=True)
+class _Known:
+    """A Relation, Type or Truncate that was read before. types: OIDs of a Relation's columns; schema:
+    what it says where the encoding and the names of types are as in `told`."""
+
+    message: Message
+    values: dict[str, Any]
+    severity: int
+    types: list[int]
+    schema: Schema | None = None
+    told: tuple[Any, ...] = ()
+
+
+class CopyBoth:
+    """The fast lane for CopyData of both directions of a pgoutput stream."""
+
+    def __init__(self, tables: Tables, state: PgoutputState) -> None:
+        self.tables = tables
+        self.state = state
+        self.codec = ""
+        self.events: dict[int, list[tuple[int, int]]] = {}
+        self.before: dict[int, int] = {}
+        self._known: dict[tuple[Any, ...], _Known] = {}
+        self._described: dict[int, tuple[int, Schema]] = {}
+        self._widths = np.zeros(0, np.int32)  # by number of a schema, -2 for those without columns
+
+    def frontend(self, run: Run, dialect: Dialect) -> Answers:
+        """Status updates and feedback of the client: nothing to follow, only to check."""
+        answers, _, read = self._envelope(run, "frontend", dialect)
+        for i in np.flatnonzero(read).tolist():
+            self._read(run, i, "frontend", dialect, answers, None)
+        return answers
+
+    def _envelope(self, run: Run, layer: str, dialect: Dialect) -> tuple[Answers, Array, Array]:
+        """Paths and LSNs of the replication layer; also which carry a pgoutput message (mask), and
+        which have to be read (mask)."""
+        answers = Answers.blank(len(run))
+        answers.dialect[:] = self.tables.dialects.number(dialect)
+        carries = np.zeros(len(run), bool)
+        read = (run.ends - run.starts <= HEADER) | (run.ends > len(run.data) - ROOM)
+        tags = run.u1[np.minimum(run.starts + HEADER, len(run.data) - 1)]
+        for tag, chosen in grouped(tags):
+            message = catalogue.lookup("replication", tag, dialect.release, dialect)
+            if message is None or message.direction != ("F" if layer == "frontend" else "B"):
+                read[chosen] = True
+                continue
+            shape = shape_of(message, dialect)
+            known = _places("replication", message, dialect)
+            at = run.starts[chosen] + HEADER
+            heads = run.heads(at, _reach(shape, known))
+            good = check_head(heads, shape, at, run.ends[chosen]) & ~read[chosen]
+            name = message.name_in(dialect.release)
+            answers.path[chosen] = self.tables.paths.number(("CopyData", name))
+            place = known.get("start_lsn") or (known.get("end_lsn") if layer == "backend" else None)
+            lsns = heads.field(place[0], place[1]) if place is not None else None
+            kept = chosen
+            if not good.all():
+                read[chosen[~good]] = True
+                kept, at = chosen[good], at[good]
+                lsns = lsns[good] if lsns is not None else None
+            if lsns is not None:
+                answers.lsn[kept] = lsns
+            if shape.carries:
+                whole = run.ends[kept] > at + shape.size
+                carries[kept[whole]] = True
+                read[kept[~whole]] = True
+        return answers, carries, read
+
+    def backend(self, run: Run, dialect: Dialect, codec: str) -> Answers:
+        """The server's CopyData: keepalives and WAL data, in the state that this stream is in."""
+        self.codec = codec
+        answers, carries, read = self._envelope(run, "backend", dialect)
+        count = len(run)
+        wal = catalogue.by_name("XLogData", dialect.release)
+        inner = run.starts + (HEADER + shape_of(wal, dialect).size)
+        # a message that has to be read may carry one all the same: the state follows it then, too
+        tags = np.zeros(count, np.uint8)
+        odd = self._odd(run, read, dialect, carries)
+        if carries.all():
+            tags = run.u1[inner]
+        else:
+            tags[carries] = run.u1[inner[carries]]
+        in_stream = self._in_stream(tags)
+        dialects = (replace(dialect, in_stream=False), replace(dialect, in_stream=True))
+        numbers = [self.tables.dialects.number(d) for d in dialects]
+        if in_stream.any():
+            answers.dialect[:] = np.where(in_stream, numbers[1], numbers[0])
+        else:
+            answers.dialect[:] = numbers[0]
+        work = _Pass(
+            run, answers, read, np.zeros(count, np.uint32), np.zeros(count, np.uint32),
+            np.zeros(count, bool), np.zeros(count, bool), np.full((2, count), -1, np.int32), [],
+        )  # fmt: skip
+        prefix = ("CopyData", wal.name_in(dialect.release))
+        keys = tags.astype(np.uint16) | (in_stream.astype(np.uint16) << 8)
+        keys[~carries] = _NONE
+        paths = np.zeros(_NONE + 1, np.uint16)
+        for key, chosen in grouped(keys):
+            if key != _NONE:
+                paths[key] = self._kind(
+                    work, chosen, inner[chosen], key & 0xFF, dialects[key >> 8], prefix
+                )
+        found = paths[keys]
+        np.copyto(answers.path, found, where=found > 0)
+        if work.tuples:
+            looked = np.concatenate([places for places, _, _ in work.tuples])
+            good = sound(run, work.tuples, work.columns)
+            work.read[looked[~good[looked]]] = True
+        work.read |= odd
+        self._follow(work, tags, in_stream, carries, dialects, inner)
+        self._relations(work)
+        for i in np.flatnonzero(work.read).tolist():
+            schema = self.tables.schemas[int(answers.relation[i])]
+            self._read(run, i, "backend", dialects[int(in_stream[i])], answers, schema)
+        return answers
+
+    def _odd(self, run: Run, read: Array, dialect: Dialect, carries: Array) -> Array:
+        """Of the messages that have to be read, mark those that carry a pgoutput message all the
+        same; returns the mask of all of them."""
+        odd = read.copy()
+        for i in np.flatnonzero(read).tolist():
+            start, end = int(run.starts[i]), int(run.ends[i])
+            chain = messages(annotate(run.data, "backend", dialect, start, end))
+            if len(chain) > 2:
+                carries[i] = isinstance(chain[2].declaration, Message)
+        return odd
+
+    def _in_stream(self, tags: Array) -> Array:
+        """Whether each message stands inside a stream segment; Stream Stop itself still does."""
+        start, stop = _tags()["Stream Start"], _tags()["Stream Stop"]
+        starts = tags == start
+        change = np.flatnonzero(starts | (tags == stop))
+        if not len(change):
+            return np.full(len(tags), self.state.in_stream)
+        runs = np.diff(np.concatenate(([-1], change, [len(tags) - 1])))
+        values = np.concatenate(([self.state.in_stream], starts[change]))
+        return np.repeat(values, runs)
+
+    def _kind(
+        self, work: _Pass, chosen: Array, at: Array, tag: int, dialect: Dialect,
+        prefix: tuple[str, ...],
+    ) -> int:  # fmt: skip
+        """All messages of one pgoutput kind in one dialect: own xid, OID, and whether ordinary. Returns
+        the number of their path, 0 where it is not known."""
+        run = work.run
+        message = catalogue.lookup("pgoutput", tag, dialect.release, dialect)
+        if message is None:
+            work.read[chosen] = True
+            return 0
+        path = self.tables.paths.number((*prefix, message.name_in(dialect.release)))
+        end = run.ends[chosen]
+        known = _places("pgoutput", message, dialect)
+        shape = shape_of(message, dialect)
+        heads = run.heads(at, _reach(shape, known))
+        for name in ("xid", "relation_oid", "subxid"):
+            if name not in known:
+                continue
+            offset, width, _ = known[name]
+            where, values = chosen, heads.field(offset, width)
+            fits = at + (offset + width) <= end
+            if not fits.all():
+                where, values = chosen[fits], values[fits]
+            if name == "xid":
+                work.own[where] = values
+            elif name == "subxid":
+                work.answers.subxids.append((where, values))
+            else:
+                work.oids[where] = values
+                work.has_oid[where] = message.name != "Relation"
+        if message.name == "Message" and "flags" in known:
+            offset = known["flags"][0]
+            fits = at + offset < end
+            work.silent[chosen] = ~fits | ((heads.field(offset, 1) & 1) == 0)
+        if message.name in TEACHING:
+            return path  # read one by one, or known by their bytes: see `_follow`
+        good = check_head(heads, shape, at, end)
+        good &= ~work.read[chosen]
+        if shape.tail:
+            check_tail(run, shape, at, end, good)
+        if shape.tuples:
+            self._tuples(work, tag, shape, chosen, at, good)
+        if shape.severity:
+            work.answers.severity[chosen] = shape.severity
+        if not good.all():
+            work.read[chosen[~good]] = True
+        return path
+
+    def _tuples(
+        self, work: _Pass, tag: int, shape: Shape, chosen: Array, at: Array, good: Array
+    ) -> None:
+        """Have the tuples of messages looked at, unless somebody has done so already."""
+        ahead, form = work.run.ahead, form_of(tag, shape)
+        if ahead is not None and form != NOTHING:
+            known = (ahead.form[chosen] == form) & good
+            mine = chosen[known]
+            work.columns[0, mine], work.columns[1, mine] = ahead.old[mine], ahead.new[mine]
+            left = good & ~known
+            if not left.any():
+                return
+        else:
+            left = good
+        work.tuples.append((chosen[left], at[left] + shape.size, shape))
+
+    def _follow(
+        self, work: _Pass, tags: Array, in_stream: Array, carries: Array,
+        dialects: tuple[Dialect, Dialect], inner: Array,
+    ) -> None:  # fmt: skip
+        """Transactions by context, and the messages that teach: Relation, Type, Truncate."""
+        state, names, own, answers = self.state, _tags(), work.own, work.answers
+        opens = (tags == names["Begin"]) | (tags == names["Begin Prepare"])
+        closes = (tags == names["Commit"]) | (tags == names["Prepare"])
+        current = _filled(opens | closes, np.where(opens, own, 0), state.xid, closes)
+        starts = tags == names["Stream Start"]
+        streamed = bool(starts.any()) or bool(in_stream.any())
+        if streamed:
+            stream = _filled(starts, own, state.stream_xid, np.zeros(len(tags), bool))
+            stops = tags == names["Stream Stop"]
+            context = np.where(in_stream & ~stops, stream, current)
+            xid = np.where(own > 0, own, context)
+            xid = np.where(starts, own, np.where(stops & (stream > 0), stream, xid))
+        else:
+            xid = np.where(own > 0, own, current)
+            if state.stream_xid:
+                xid[tags == names["Stream Stop"]] = state.stream_xid
+        answers.xid[:] = np.where(carries & ~work.silent, xid, 0)
+        self.events = {}
+        self.before = dict(state.relations)
+        teaching = (
+            (tags == names["Relation"]) | (tags == names["Type"]) | (tags == names["Truncate"])
+        )
+        for i in np.flatnonzero(teaching & carries).tolist():
+            dialect = dialects[int(in_stream[i])]
+            self._teach(work, i, dialect, int(inner[i]), int(work.run.ends[i]))
+        if len(tags):
+            changed = np.flatnonzero(opens | closes)
+            if len(changed):
+                last = int(changed[-1])
+                state.xid = int(own[last]) if opens[last] else 0
+            if streamed:
+                begun = np.flatnonzero(starts)
+                if len(begun):
+                    state.stream_xid = int(own[begun[-1]])
+                edges = np.flatnonzero(starts | (tags == names["Stream Stop"]))
+                if len(edges):
+                    state.in_stream = bool(starts[edges[-1]])
+
+    def _teach(self, work: _Pass, i: int, dialect: Dialect, start: int, end: int) -> None:
+        """A message that describes: by its bytes where they were seen before."""
+        data = work.run.data
+        message = catalogue.lookup("pgoutput", data[start], dialect.release, dialect)
+        if message is None:
+            return
+        place = _places("pgoutput", message, dialect).get("xid")
+        skip = start + place[0] + place[1] if place is not None else start
+        key = (message, dialect, data[skip:end]) if skip <= end else (message, dialect, b"", end)
+        known = self._known.get(key)
+        if known is None:
+            tree = annotate(data, "pgoutput", dialect, start, end)
+            severity = max((f.severity for f in findings(tree)), default=0)
+            values = of_node(tree)
+            types = [c.get("type_oid") or 0 for c in values.get("columns") or ()]
+            known = _Known(message, values, severity, types)
+            if end - start < LONG_BODY:
+                if len(self._known) >= REMEMBERED:
+                    self._known.clear()
+                self._known[key] = known
+        if known.severity:
+            work.read[i] = True
+        work.answers.relation[i] = self._describe(i, known)
+
+    def _describe(self, i: int, known: _Known) -> int:
+        state = self.state
+        if known.message.name != "Relation":
+            return state.describe(known.message, known.values, self.codec)
+        # what it says hangs on its bytes, the encoding, and the types that were named before
+        named = tuple(map(state.types.get, known.types)) if state.types else ()
+        if known.schema is None or known.told != (self.codec, named):
+            known.schema = state.described(known.values, self.codec)
+            known.told = (self.codec, named)
+        oid = known.schema.oid
+        number, described = self._described.get(oid, _NOTHING)
+        if described is not known.schema or number != state.relations.get(oid):
+            number = state.accept(known.schema)
+            self._described[oid] = (number, known.schema)
+        self.events.setdefault(oid, []).append((i, number))
+        return number
+
+    def _relations(self, work: _Pass) -> None:
+        """The Relation in force for each row message, by OID and place in the run."""
+        places = np.flatnonzero(work.has_oid)
+        if not len(places):
+            return
+        wanted = work.oids[places]
+        heads = np.flatnonzero(np.concatenate(([True], wanted[1:] != wanted[:-1])))
+        distinct, which = np.unique(wanted[heads], return_inverse=True)
+        first = [self.before.get(oid, 0) for oid in distinct.tolist()]
+        sizes = np.diff(np.concatenate((heads, [len(wanted)])))
+        found = np.repeat(np.array(first, np.uint32)[which], sizes)
+        for oid in distinct.tolist():
+            events = [e for e in self.events.get(oid, ()) if e[1] != self.before.get(oid, 0)]
+            if not events:
+                continue
+            events = self.events[oid]
+            mine = np.flatnonzero(wanted == oid)
+            numbers = np.array([self.before.get(oid, 0), *(n for _, n in events)], np.uint32)
+            when = np.array([i for i, _ in events], np.int64)
+            found[mine] = numbers[np.searchsorted(when, places[mine])]
+        work.answers.relation[places] = found
+        schemas = self.tables.schemas
+        if len(self._widths) < len(schemas):
+            more = [schemas[n] for n in range(len(self._widths), len(schemas))]
+            wide = [len(each.columns) if each.kind == "relation" else -2 for each in more]
+            self._widths = np.concatenate((self._widths, np.array(wide, np.int32)))
+        width = self._widths[found]
+        odd = width < 0
+        for counts in work.columns[:, places]:
+            odd |= (counts >= 0) & (counts != width)
+        work.read[places[odd]] = True
+
+    def _read(
+        self, run: Run, i: int, layer: str, dialect: Dialect, answers: Answers,
+        schema: Schema | None,
+    ) -> None:  # fmt: skip
+        """One message that is not ordinary: what the exact lane would say of it."""
+        tree = annotate(run.data, layer, dialect, int(run.starts[i]), int(run.ends[i]))
+        chain = messages(tree)
+        answers.path[i] = self.tables.paths.number(tuple(node.name for node in chain))
+        if len(chain) > 1:
+            outer = of_node(chain[1])
+            lsn = outer.get("start_lsn")
+            if lsn is None and layer == "backend":
+                lsn = outer.get("end_lsn")
+            answers.lsn[i] = NO_LSN if lsn is None else lsn
+        found = findings(tree)
+        if schema is not None:
+            found += schema_findings(tree, schema)
+        answers.severity[i] = max((f.severity for f in found), default=0)
+
+
+def _filled(marks: Array, values: Array, before: int, inclusive_end: Array) -> Array:
+    """Fill forward: at each place the value of the last mark before it, or at it.
+
+    A mark in `inclusive_end` takes effect only after its own place.
+    """
+    count = len(marks)
+    index = np.where(marks & ~inclusive_end, np.arange(count), -1)
+    ended = np.flatnonzero(marks & inclusive_end)
+    after = ended + 1
+    after = after[after < count]
+    # a closing mark acts as a mark on the next place, unless that place has its own
+    closing = np.zeros(count, bool)
+    closing[after] = True
+    closing &= ~(marks & ~inclusive_end)
+    index = np.where(closing, np.arange(count), index)
+    filled = np.maximum.accumulate(index) if count else index
+    source = np.where(closing, 0, values)
+    return np.where(filled >= 0, source[np.maximum(filled, 0)], before).astype(np.uint32)
