@@ -58,13 +58,13 @@ class Rows:
             for columns in self.columns.values():
                 columns.take()
 
-    def summary(self, data: bytes, start: int, end: int, opened: Opened) -> str:
+    def summary(self, data: bytes, start: int, opened: Opened) -> str:
         """The summary of a message that `made` does not cover."""
         if self.wait:
             self.wait -= 1
             if not self.wait:
                 self.made = summary_of(self.kind) or _nothing
-        summary = self.kind.summary(data, start, end, opened)
+        summary = self.kind.summary(data, start, opened)
         self.take()
         return summary
 
@@ -94,7 +94,8 @@ class Writer:
             self.made: dict[int, tuple[Made, Columns, Struct]] = {}
             self.write = self._row
         if not kind.rows:
-            self.whole = maker(head, kind.flat, whole=kind.flat is not None)
+            flat = kind.flat_head if kind.tail else kind.flat
+            self.whole = maker(head, flat, whole=kind.flat is not None)
 
     def _flat(
         self, data: bytes, text: str, start: int, length: int, number: int, where: str, lsn: int,
@@ -109,11 +110,18 @@ class Writer:
         self, data: bytes, text: str, start: int, length: int, number: int, where: str, lsn: int,
         xid: int, out: list[bytes],
     ) -> None:  # fmt: skip
-        opened = partial(self.opened, number)
-        summary, fields = self.kind.texts(data, start, start + length, opened, True)
+        kind, end = self.kind, start + length
+        if kind.tail:
+            if length < kind.flat_head.numbers.size:
+                raise UnusualError
+            values, summary, tail = kind.with_tail(data, start, end)
+        else:
+            values = ()
+            opened = partial(self.opened, number)
+            summary, fields = kind.remembered(data, start, end, opened)
+            tail = fields.encode()
         json = in_json(summary)
-        out.append(self.whole(number, where, length, lsn, xid, (), json))
-        out += (fields.encode(), b"]}\n")
+        out += (self.whole(number, where, length, lsn, xid, values, json), tail, b"]}\n")
 
     def _row(
         self, data: bytes, text: str, start: int, length: int, number: int, where: str, lsn: int,
@@ -136,7 +144,7 @@ class Writer:
             raise UnusualError
         summary = self.rows.made(data, text, start, end)
         if summary is None or not summary.isprintable():
-            summary = self.rows.summary(data, start, end, partial(self.opened, number))
+            summary = self.rows.summary(data, start, partial(self.opened, number))
         if not summary.isascii() or '"' in summary or "\\" in summary:
             summary = in_json(summary)
         out[mark] = made(number, where, length, lsn, xid, numbers.unpack_from(message), summary)

@@ -237,13 +237,13 @@ class Kind:
 
         return make
 
-    def _with_tail(
-        self, data: bytes, start: int, end: int, opened: Callable[[], MessageView], fields: bool
-    ) -> tuple[str, str]:
+    def with_tail(self, data: bytes, start: int, end: int) -> tuple[tuple[int, ...], str, bytes]:
+        """Of a message whose strings, or bytes behind their length, come last: the numbers of `flat_head`,
+        the summary, and the JSON of the leaves after these. Raises UnusualError."""
         head = self.flat_head
         values = head.numbers.unpack_from(data, start)
         shown = [head.summary(values)]
-        out = [head.json(values)] if fields else []
+        out: list[bytes] = []
         at = start + head.numbers.size
         for name, piece in self.tail:
             if name == "string":
@@ -254,17 +254,20 @@ class Kind:
                 after = at + 4 + size
                 raw = data[at + 4 : after]
                 shown.append(f"{name}={size}")
+            if not at < after <= end:
+                raise UnusualError
             assert piece.cell is not None
             value, text, named = piece.cell.texts(raw)
             shown.append(named)
-            if fields:
-                before = piece.at(at - start, size, self.base).decode()
-                out.append(f"{before}{value}{piece.middle.decode()}{text}{piece.rest.decode()}")
+            before = piece.at(at - start, size, self.base)
+            out += (before, value.encode(), piece.middle, text.encode(), piece.rest)
             at = after
+        if at != end:
+            raise UnusualError
         summary = " ".join(s for s in shown if s)
         if len(summary) > WIDTH:
             summary = summary[: WIDTH - 1] + "…"
-        return summary, "".join(out)
+        return values, summary, b"".join(out)
 
     # -- row messages
 
@@ -302,31 +305,9 @@ class Kind:
 
     # -- what the writers ask for
 
-    def summary(self, data: bytes, start: int, end: int, opened: Callable[[], MessageView]) -> str:
-        """The summary of the message in ``data[start:end]``."""
-        return self.texts(data, start, end, opened, False)[0]
-
-    def texts(
-        self, data: bytes, start: int, end: int, opened: Callable[[], MessageView], fields: bool
-    ) -> tuple[str, str]:
-        """(summary, JSON of the fields or "") of the message; of rows the summary only. Raises
-        UnusualError."""
-        if self.flat is not None:
-            if end - start != self.flat.numbers.size:
-                raise UnusualError
-            values = self.flat.numbers.unpack_from(data, start)
-            text = self.flat.summary(values)
-            if len(text) > WIDTH:
-                text = text[: WIDTH - 1] + "…"
-            return text, self.flat.json(values) if fields else ""
-        if self.rows:
-            return self._row_line(data, start, opened), ""
-        if self.tail:
-            return self._with_tail(data, start, end, opened, fields)
-        return self._remembered(data, start, end, opened, fields)
-
-    def _row_line(self, data: bytes, start: int, opened: Callable[[], MessageView]) -> str:
-        """The summary of a row message; columns that it does not show are not looked at."""
+    def summary(self, data: bytes, start: int, opened: Callable[[], MessageView]) -> str:
+        """The summary of the row message at `start`; columns that it does not show are not looked at.
+        Raises UnusualError."""
         for _ in (1, 2):
             variant = self.variants.get(data[start + self.letter_at])
             if variant is not None and len(variant.tuples) == 1:
@@ -381,29 +362,26 @@ class Kind:
         text = self.subject + " → ".join(changes)
         return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
 
-    def _remembered(
-        self, data: bytes, start: int, end: int, opened: Callable[[], MessageView], fields: bool
+    def remembered(
+        self, data: bytes, start: int, end: int, opened: Callable[[], MessageView]
     ) -> tuple[str, str]:
-        """Messages with parts that repeat, Relation above all, come again with the same bytes."""
+        """(summary, JSON of the fields) of the message in ``data[start:end]``: those with parts that
+        repeat, Relation above all, come again with the same bytes. Raises UnusualError."""
         assert self.outer is not None
         key = data[start + self.base : end]
         known = self.memo.get(key)
-        if known is None or (fields and not known[1]):
+        if known is None:
             view = opened()
             if view.found:
                 raise UnusualError
             from .summary import summary
 
-            inside = ""
-            if fields:
-                records = leaf_records(view, self.context)
-                inside = ",".join(dumps(r) for n, r in records if n.start >= self.base)
+            records = leaf_records(view, self.context)
+            inside = ",".join(dumps(r) for n, r in records if n.start >= self.base)
             known = summary(view, self.secrets), inside
             if len(key) <= 1 << 14:
                 KEEPER.keep(self.memo, 256 + len(key) + sum(map(len, known)))
                 self.memo[key] = known
-        if not fields:
-            return known[0], ""
         values = self.outer.numbers.unpack_from(data, start)
         return known[0], f"{self.outer.json(values)},{known[1]}"
 
