@@ -37,7 +37,7 @@ QUICK = ("XLogData", "WALData", "Primary keepalive message", "Standby status upd
 ROWS = ("Insert", "Update", "Delete")
 
 MOST_KINDS = 4096
-MOST_ITEMS = 1 << 18
+MOST_ITEMS = 1 << 17
 """Kinds of messages, and states of columns, that are kept."""
 
 MOST_BYTES = 1 << 23
@@ -162,7 +162,8 @@ class Lines:
         short = view.context(self.runs.secrets, VALUE)
         declared = view.innermost.declaration
         if isinstance(declared, Message) and declared.name in ROWS and view.schema.columns:
-            found = row_kind(view, short) if not view.found else None
+            room = self._rows.tables.count <= MOST_ITEMS
+            found = row_kind(view, short) if room and not view.found else None
             return _Kind(rows=self._rows.add(found) if found is not None else -1)
         if not view.found:
             return _Kind(FieldKind(view, short, self.runs.secrets))

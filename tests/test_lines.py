@@ -232,6 +232,24 @@ def test_wide_rows_and_altered_tables(tmp_path: Path) -> None:
     )
 
 
+def test_more_kinds_than_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where too much is known already, rows are opened; the next block begins anew."""
+    monkeypatch.setattr("dissector.lines.MOST_ITEMS", 20)
+    changes = [BEGIN]
+    for i in range(8):
+        changes.append(described(OID + i, f"t{i}", [("a", INT4), ("b", TEXT)]))
+        for k in range(20):
+            body = row([b"%d" % k, b"x"])
+            changes.append(b"I" + struct.pack("!I", OID + i) + b"N" + body)
+    capture = made(tmp_path, changes)
+    wanted = [f"public.t{i}: a={k}, b='x'" for i in range(8) for k in range(20)]
+    assert changes_of(capture, "Insert") == wanted
+    lines = Runs(capture)._lines
+    for _ in range(2):
+        text = b"".join(lines.block(np.arange(n, n + 10)) for n in range(1, 161, 10)).decode()
+        assert text.splitlines() == ["\t".join(cells) for cells in lines_of(capture)[:160]]
+
+
 # -- other messages
 
 
