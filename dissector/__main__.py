@@ -12,11 +12,13 @@ def main() -> NoReturn:
     gc.disable()  # what loading makes stays: looking for garbage in it is wasted
     try:
         from .cli import main as run
+        from .memory import keep_freed_memory
     except KeyboardInterrupt:
         sys.exit(130)
     gc.freeze()
     gc.set_threshold(20_000, 50, 1_000)  # an index has many objects, and hardly any in cycles
     gc.enable()
+    keep_freed_memory()
     run()
 
 

@@ -26,8 +26,9 @@ from .taken import UnusualError
 from .times import SECOND, iso_time
 from .view import Capture, MessageView
 
-FIRST, BLOCK = 1024, 1 << 15
-"""Messages whose lines are made at once: of the first block, so that something is seen soon, and at most."""
+FIRST, BLOCK = 1024, 1 << 14
+"""Messages whose lines are made at once: of the first block, so that something is seen soon, and at most.
+Larger blocks do not stay in the cache that processes share."""
 
 SOON = 3 * FIRST
 """Messages whose lines are written before all others are looked for."""

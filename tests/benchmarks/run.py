@@ -5,8 +5,8 @@
 Prints, for each command, the median wall time, processor time (of all its processes) and peak memory,
 and the ratios that the project promises. Times of a busy machine are compared by processor time. Memory
 is what all processes of a command hold together beside files, each shared page once, as Linux counts it
-(Pss_Anon and Pss_Shmem, looked at twenty times a second). Lists go to a file; exports of both programs to the
-null device, for a disk would be measured else.
+(Pss_Anon and Pss_Shmem, looked at twenty times a second in a run of its own, for looking takes time).
+Lists go to a file; exports of both programs to the null device, for a disk would be measured else.
 """
 
 from __future__ import annotations
@@ -44,19 +44,21 @@ class Measured:
     peak: int
 
 
-def measure(command: list[str], out: str = os.devnull) -> Measured:
-    """Run `command` once, its output to the file `out`."""
+def measure(command: list[str], out: str, watched: bool) -> Measured:
+    """Run `command` once, its output to the file `out`; its memory is only known where it is watched."""
     with Path(out).open("wb") as sink:
         begin = time.perf_counter()
         child = subprocess.Popen(command, stdout=sink, stderr=subprocess.DEVNULL, cwd=ROOT, env=ENV)
         seen, ended = [0], threading.Event()
         watcher = threading.Thread(target=watch, args=(child.pid, seen, ended))
-        watcher.start()
+        if watched:
+            watcher.start()
         _, status, used = os.wait4(child.pid, 0)
         wall = time.perf_counter() - begin
         child.returncode = os.waitstatus_to_exitcode(status)
         ended.set()
-        watcher.join()
+        if watched:
+            watcher.join()
     if child.returncode:
         raise SystemExit(f"{' '.join(command)}: exit code {child.returncode}")
     return Measured(wall, used.ru_utime + used.ru_stime, max(seen))
@@ -90,12 +92,13 @@ def held(pid: int) -> int:
 
 
 def median(command: list[str], runs: int, out: str = os.devnull) -> Measured:
-    """The medians of several runs."""
-    found = [measure(command, out) for _ in range(runs)]
+    """The medians of several runs, and the peak of one more."""
+    found = [measure(command, out, False) for _ in range(runs)]
+    peak = measure(command, out, True).peak
     return Measured(
         statistics.median(m.wall for m in found),
         statistics.median(m.processor for m in found),
-        int(statistics.median(m.peak for m in found)),
+        peak,
     )
 
 
