@@ -121,6 +121,20 @@ class LineHeads:
         cells[:, -1] = ord("Z")
         return cells.view(f"V{cells.shape[1]}")[:, 0]
 
+    @staticmethod
+    def one(heads: list[tuple[str, Array, Any]], row: int) -> bytes:
+        """The head of one line by itself."""
+        parts = []
+        for _, lengths, given in heads:
+            length = int(lengths[row])
+            if isinstance(given, tuple):
+                texts, which = given
+                parts.append(texts[which[row]].tobytes()[:length])
+            else:
+                cells = given[row].tobytes()
+                parts.append(cells[len(cells) - length :])
+        return b"".join(parts)
+
     def write(
         self, out: Array, heads: list[tuple[str, Array, Any]], ends: Array, rows: Array
     ) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from .fieldtexts import FieldKind
 from .lineheads import LineHeads, distinct
 from .node import messages
+from .others import Other
 from .reading import read_messages
 from .rowpieces import row_kind
 from .rows import DECRYPTED, INCOMPLETE
@@ -56,7 +57,8 @@ _LINE = ord("\n")
 
 @dataclass(slots=True)
 class _Kind:
-    """How messages of one kind are written: fields, or the number of a kind of rows; neither: opened.
+    """How messages of one kind are written: fields, the number of a kind of rows, or each by itself from
+    its bytes (other); neither: opened.
 
     around: where the layers around it begin, and the checks by which nothing is wrong with them.
     """
@@ -64,6 +66,7 @@ class _Kind:
     fields: FieldKind | None = None
     rows: int = -1
     around: tuple[tuple[int, Shape], ...] = ()
+    other: Other | None = None
 
 
 class Lines:
@@ -137,14 +140,17 @@ class Lines:
     def _kind(self, number: int, usual: bool) -> int:
         row, tables = self.capture.row(number), self.capture.index.tables
         path, dialect = tables.paths[row.path], tables.dialects[row.dialect]
-        if len(path) < 2 or path[1] not in QUICK or dialect.copy != "pgoutput":
+        quick = len(path) > 1 and path[1] in QUICK and dialect.copy == "pgoutput"
+        if not quick and not usual:
             return -1
         # a description that comes again, with a new number, is the same to the writers
         schema = replace(tables.schemas[row.relation], version=0)
         key = (row.path, row.dialect, row.direction, schema, usual)
         kind = self._known.get(key)
         if kind is None:
-            kind = self._known[key] = self._number(self._learned(self.capture.message(number)))
+            view = self.capture.message(number)
+            learned = self._learned(view) if quick else _Kind(other=Other(view, self.runs.secrets))
+            kind = self._known[key] = self._number(learned)
         return kind
 
     def _number(self, kind: _Kind) -> int:
@@ -236,14 +242,23 @@ class _Block:
         size = np.zeros(self.count, np.int64)
         for _, lengths, _ in heads:
             size += lengths
-        self.slow |= size < WINDOW
         slots = self.slots
+        short = np.flatnonzero((size < WINDOW) & ~self.slow).tolist()
+        joined = {
+            row: head.one(heads, row) + slots.whole[row] + b"\n"
+            for row in short
+            if row in slots.whole
+        }
+        self.slow |= size < WINDOW
         for row in slots.whole:
             slots.size[row] = len(slots.whole[row])
             slots.extra[row] = slots.size[row]  # it was cut before
         whole = {row: text for row, text in slots.whole.items() if not self.slow[row]}
         slots.whole = dict.fromkeys(np.flatnonzero(self.slow).tolist(), b"")
-        lines = {row: self.lines.slow(int(self.c["number"][row])) for row in slots.whole}
+        lines = {
+            row: joined.get(row) or self.lines.slow(int(self.c["number"][row]))
+            for row in slots.whole
+        }
         slots.whole.update(whole)
         cut = (slots.size > WIDTH) & (slots.extra == 0) & ~self.slow
         slots.cut(np.flatnonzero(cut), WIDTH - 1)
@@ -315,7 +330,17 @@ class _Block:
             if first < last:
                 self._fields(lines._kinds[int(kinds[first])], r[first:last])
 
+    def _others(self, other: Other, r: Array) -> None:
+        begins = self.bytes.begins[r]
+        ends = begins + self.c["length"][r]
+        whole = self.slots.whole
+        for row, begin, end in zip(r.tolist(), begins.tolist(), ends.tolist(), strict=True):
+            whole[row] = other.text(self.data[begin:end])
+
     def _fields(self, kind: _Kind, r: Array) -> None:
+        if kind.other is not None:
+            self._others(kind.other, r)
+            return
         if kind.fields is None:
             self.slow[r] = True
             return
