@@ -53,6 +53,23 @@ def assert_no_child() -> None:
         os.waitpid(-1, os.WNOHANG)
 
 
+def test_no_process_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(CAPTURES / "pg16-proto4.pcap")
+    with open_capture_files([path], batch_bytes=20_000) as files:
+        wanted = told(Streams(files))
+
+    def refuse() -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    descriptors = Path("/proc/self/fd")
+    opened = len(list(descriptors.iterdir())) if descriptors.is_dir() else 0
+    with open_capture_files([path], batch_bytes=20_000) as files:
+        assert told(FarStreams(files, look_ahead)) == wanted
+    if opened:
+        assert len(list(descriptors.iterdir())) <= opened
+
+
 def test_left_early() -> None:
     with open_capture_files([str(CAPTURES / "pg18-proto1.pcap")], batch_bytes=20_000) as files:
         batches = FarStreams(files, look_ahead).batches()

@@ -109,7 +109,7 @@ class FarStreams:
         self.findings: list[Finding] = []
         self.stats = LinkStats()
         self.ignored: set[int] = set()
-        self._near = Streams(files)  # reads bytes, nothing else
+        self._near = Streams(files)  # reads bytes; all else only where there is no other process
 
     @property
     def ports(self) -> Counter[int]:
@@ -119,13 +119,22 @@ class FarStreams:
     def ignore(self, connection: int) -> None:
         """Nobody wants to know more of a connection: its chunks are not handed on."""
         self.ignored.add(connection)
+        self._near.ignore(connection)
 
     def batches(self) -> Iterator[StreamBatch]:
         """The events of the capture. Raises CaptureError where the other process died."""
-        shared = mmap.mmap(-1, SLOTS * ROOM)
-        source, sink = os.pipe()
-        free, freed = os.pipe()
-        child = os.fork()
+        pipes: list[int] = []
+        try:
+            shared = mmap.mmap(-1, SLOTS * ROOM)
+            pipes += os.pipe()
+            pipes += os.pipe()
+            child = os.fork()
+        except OSError:  # no memory, processes or files left for a second one
+            for each in pipes:
+                os.close(each)
+            yield from self._here()
+            return
+        source, sink, free, freed = pipes
         if not child:
             os.close(source)
             os.close(freed)
@@ -149,6 +158,12 @@ class FarStreams:
             os.close(source)
             os.close(freed)  # the child ends when it reads that
             os.waitpid(child, 0)
+
+    def _here(self) -> Iterator[StreamBatch]:
+        """The same without another process."""
+        self.connections = self._near.connections
+        yield from self._near.batches()
+        self.findings, self.stats = self._near.findings, self._near.stats
 
     def _batch(self, part: _Part, shared: mmap.mmap, slot: int, chunks: list[Chunk]) -> StreamBatch:
         self._learn(part.files)
