@@ -33,8 +33,9 @@ class Head(NamedTuple):
     assumed: str
 
 
-def maker(head: Head, flat: Flat | None, *, whole: bool) -> Made:
-    """The function for messages of `head`. whole: `flat` has all leaves, and the summary is made of it."""
+def maker(head: Head, flat: Flat | None, *, whole: bool, note: str = "") -> Made:
+    """The function for messages of `head`. whole: `flat` has all leaves, and the summary is made of it and
+    of `note`, what is wrong with all of them."""
     constants = ["", ""] if flat is None else flat.template.replace("%%", "%").split("%s")
     slots = () if flat is None else tuple((i, cell.plain) for i, cell in flat.slots)
     cells = () if flat is None else tuple(cell for _, cell in flat.slots)
@@ -51,7 +52,7 @@ def maker(head: Head, flat: Flat | None, *, whole: bool) -> Made:
     count = 0 if flat is None else len(flat.numbers.format) - 1
     # the same texts for all kinds: what is copied all the time stays in the processor's cache
     constants = [sys.intern(text) for text in constants]
-    made: Made = _maker(count, slots, named)(head, constants, cells)
+    made: Made = _maker(count, slots, named, bool(note))(head, constants, cells, note)
     return made
 
 
@@ -60,10 +61,10 @@ Named = tuple[tuple[int, str, bool], ...]
 
 
 @cache
-def _maker(count: int, slots: Slots, named: Named | None) -> Any:
+def _maker(count: int, slots: Slots, named: Named | None, noted: bool) -> Any:
     """What makes such functions from constant texts and cells. count: numbers of the Flat; slots: which of
     them are written, and how; named: (slot or -1, text before it, whether 0 is left out) of what the
-    summary names."""
+    summary names; noted: whether a note follows."""
     lines, texts, shown = [], [], []
     for number, (i, plain) in enumerate(slots):
         value, text = f"v{i}", f"t{number}"
@@ -91,13 +92,13 @@ def _maker(count: int, slots: Slots, named: Named | None) -> Any:
     if count:
         lines.insert(0, f"{', '.join(f'v{i}' for i in range(count))}, = values")
     if named is not None:
-        lines += _summary(slots, named, shown)
+        lines += _summary(slots, named, shown, noted)
     lines.append("lsn = 'null' if lsn == none else f'\"{at}\"'")
     parts = '{place}{length},"lsn":{lsn},"xid":{xid or \'null\'},{relation}{summary}{c0}'
     whole = f'{{{{"number":{{number}},{{where}}{parts}{"".join(texts)}'
     lines.append(f'return f"""{whole}""".encode()')
     lines.insert(0, f"at = {_lsn('lsn')}")
-    code = ["def maker(head, constants, cells):", "    place, relation, _ = head"]
+    code = ["def maker(head, constants, cells, note):", "    place, relation, _ = head"]
     code.append(f"    {', '.join(f'c{i}' for i in range(len(slots) * 2 + 1))}, *_ = constants")
     for number, (_, plain) in enumerate(slots):
         if not plain:
@@ -127,7 +128,9 @@ def _lsn(value: str) -> str:
     return f"high[{value} >> 32] + '%X' % ({value} & 0xFFFFFFFF)"
 
 
-def _summary(slots: Slots, named: Named, shown: list[tuple[str, str]]) -> list[str]:
+def _summary(
+    slots: Slots, named: Named, shown: list[tuple[str, str]], noted: bool
+) -> list[str]:  # fmt: skip
     """Code that makes the summary; what is left out is a flag of 0."""
     parts = []
     for slot, text, skips in named:
@@ -137,11 +140,11 @@ def _summary(slots: Slots, named: Named, shown: list[tuple[str, str]]) -> list[s
         value, told = shown[slot]
         one = f"f{f' {text}'!r}f'{{{told}}}'"
         parts.append(f"({one} if {value} else '')" if skips else f"({one})")
-    lines = [
-        f"summary = ({' + '.join(parts) or repr('')})[1:]",
-        f"if len(summary) > {WIDTH}: summary = summary[:{WIDTH - 1}] + '…'",
-    ]
-    if any(slot >= 0 and not slots[slot][1] for slot, _, _ in named):
+    lines = [f"summary = ({' + '.join(parts) or repr('')})[1:]"]
+    if noted:
+        lines.append("summary = f'{summary} [{note}]' if summary else note")
+    lines.append(f"if len(summary) > {WIDTH}: summary = summary[:{WIDTH - 1}] + '…'")
+    if noted or any(slot >= 0 and not slots[slot][1] for slot, _, _ in named):
         lines.append("summary = json(summary)")
     return lines
 

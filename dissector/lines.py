@@ -14,14 +14,13 @@ import numpy as np
 
 from .fieldtexts import FieldKind
 from .lineheads import LineHeads, distinct
-from .node import messages
+from .noted import Checks, check, checks_of
 from .others import Other
 from .reading import read_messages
 from .rowpieces import row_kind
 from .rows import DECRYPTED, INCOMPLETE
 from .rowtexts import Rows
 from .schemas import Schema
-from .shapes import Run, Shape, check_head, shape_of
 from .slots import WINDOW, Array, Slots
 from .spec import Message
 from .summary import VALUE, WIDTH
@@ -60,12 +59,12 @@ class _Kind:
     """How messages of one kind are written: fields, the number of a kind of rows, or each by itself from
     its bytes (other); neither: opened.
 
-    around: where the layers around it begin, and the checks by which nothing is wrong with them.
+    checks: by which nothing is wrong with a message but what is wrong with all of them.
     """
 
     fields: FieldKind | None = None
     rows: int = -1
-    around: tuple[tuple[int, Shape], ...] = ()
+    checks: Checks = ()
     other: Other | None = None
 
 
@@ -156,12 +155,12 @@ class Lines:
     def _number(self, kind: _Kind) -> int:
         """The number of a kind: that of one which is written alike, if there is one."""
         same = kind.fields.same() if kind.fields is not None else None
-        known = self._alike.get((same, kind.around)) if same is not None else None
+        known = self._alike.get((same, kind.checks)) if same is not None else None
         if known is not None:
             return known
         self._kinds.append(kind)
         if same is not None:
-            self._alike[same, kind.around] = len(self._kinds) - 1
+            self._alike[same, kind.checks] = len(self._kinds) - 1
         return len(self._kinds) - 1
 
     def _learned(self, view: MessageView) -> _Kind:
@@ -173,16 +172,11 @@ class Lines:
             return _Kind(rows=self._rows.add(found) if found is not None else -1)
         if not view.found:
             return _Kind(FieldKind(view, short, self.runs.secrets))
-        finding = view.innermost.finding
-        around = tuple(
-            (node.start, shape_of(node.declaration, view.dialect))
-            for node in messages(view.tree)[:-1] if isinstance(node.declaration, Message)
-        )  # fmt: skip
-        if finding is None or view.found[0] is not finding or not all(s.plain for _, s in around):
+        checks = checks_of(view)
+        if checks is None:
             return _Kind()
-        return _Kind(
-            FieldKind(view, short, self.runs.secrets, visible(finding.text)), around=around
-        )
+        note = visible(view.found[0].text)
+        return _Kind(FieldKind(view, short, self.runs.secrets, note), checks=checks)
 
     # -- what is the same for many
 
@@ -346,12 +340,8 @@ class _Block:
             return
         begins = self.bytes.begins[r]
         ends = begins + self.c["length"][r]
-        if kind.around:
-            run = Run(self.data, begins, ends)
-            good = np.ones(len(r), bool)
-            for offset, shape in kind.around:
-                at = begins + offset
-                good &= check_head(run.heads(at, shape.size), shape, at, ends)
+        if kind.checks:
+            good = check(kind.checks, self.data, begins, ends)
             self.slow[r[~good]] = True
             r, begins, ends = r[good], begins[good], ends[good]
         if len(r):

@@ -12,6 +12,7 @@ import numpy as np
 
 from .compiled import PADDING, Summary, summary_of
 from .heads import Head, Made, in_json, maker
+from .noted import check
 from .quick import Kind
 from .records import _clean, dumps, record
 from .rowjson import Columns, NotKnownError
@@ -95,7 +96,7 @@ class Writer:
             self.write = self._row
         if not kind.rows:
             flat = kind.flat_head if kind.tail else kind.flat
-            self.whole = maker(head, flat, whole=kind.flat is not None)
+            self.whole = maker(head, flat, whole=kind.flat is not None, note=kind.note)
 
     def _flat(
         self, data: bytes, text: str, start: int, length: int, number: int, where: str, lsn: int,
@@ -179,6 +180,17 @@ class Writer:
             raise UnusualError from None
 
 
+def _check(writers: Any, rows: Any, data: bytes, begins: Any, ends: Any) -> None:
+    """Messages with findings that their writers do not know are opened."""
+    which: dict[Writer | None, list[int]] = {}
+    for i, writer in enumerate(writers[rows].tolist()):
+        which.setdefault(writer, []).append(i)
+    for writer, places in which.items():
+        if writer is not None:
+            good = check(writer.kind.checks, data, begins[places], ends[places])
+            writers[rows[places][~good]] = None
+
+
 class Objects:
     """Writes the messages of a capture by number as JSON objects with fields."""
 
@@ -231,9 +243,14 @@ class Objects:
             begin[mine] = c["offset"][mine].astype(np.int64) - stream.base
             where[mine] = self._where(stream, first, last, c["frame"][mine], c["time"][mine])
             assumed = c["flags"][mine] & ASSUMED != 0
-            keys = c["key"][mine] << np.uint64(1) | assumed
+            noted = c["severity"][mine] != 0
+            keys = c["key"][mine] << np.uint64(2) | assumed | noted * np.uint64(2)
             writers[mine] = self._writers_of(side, keys.tolist(), c["number"][mine].tolist())
             data = stream.data + bytes(PADDING)
+            noted_rows = mine[noted]
+            if len(noted_rows):
+                begins = begin[noted_rows]
+                _check(writers, noted_rows, data, begins, begins + c["length"][noted_rows])
             texts.append((data, data.decode("latin-1")))
         texts.append((b"", ""))
         return zip(
@@ -296,7 +313,7 @@ class Objects:
             Head(
                 f'{place[1:-1]},"length":',
                 f'{relation[1:-1]},"summary":"',
-                f'","findings":[],"assumed":{assumed},"fields":[',
+                f'","findings":{kind.findings},"assumed":{assumed},"fields":[',
             ),
             self.runs.message,
         )

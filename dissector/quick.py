@@ -16,7 +16,8 @@ from typing import Any
 from . import display, prototypes
 from .cells import _QUICK_TEXTS, KEEPER, Cell, NumberCell, Texts, is_safe
 from .node import Node
-from .records import dumps, json_value
+from .noted import Checks, checks_of
+from .records import dumps, found_records, json_value
 from .spec import Field, Message
 from .summary import VALUE, WIDTH
 from .taken import (
@@ -38,7 +39,10 @@ Columns = list[tuple[Piece, int, bytes]]
 
 
 class Kind:
-    """Messages of one path, dialect, schema and direction."""
+    """Messages of one path, dialect, schema and direction, without findings or all with the same one.
+
+    note, findings: what the summary and the JSON say of it; checks: by which a message has no other.
+    """
 
     def __init__(self, view: MessageView, secrets: bool) -> None:
         self.secrets = secrets
@@ -46,7 +50,7 @@ class Kind:
         self.context = view.context(secrets)
         self.short = view.context(secrets, VALUE)
         self.inner = view.innermost
-        self.base = self.inner.start
+        self.base = self.remembers_from = self.inner.start
         declared = self.inner.declaration
         self.name = declared.name if isinstance(declared, Message) else ""
         self.rows = self.name in ROWS
@@ -60,6 +64,8 @@ class Kind:
         self.fields: Any = None
         self.learned = 0  # how often something was learned after the start
         self.tail: list[tuple[str, Piece]] = []
+        self.note, self.findings = "", "[]"
+        self.checks: Checks = ()
         self.types = dict(view.schema.types)
         if self.rows:
             records = leaf_records(view, self.context, _no_column)
@@ -88,10 +94,32 @@ class Kind:
         ):
             self.flat = self.taken(records, self.inner)
         else:
-            self.outer = self.taken([r for r in records if r[0].start < self.base], None)
             self._prepare_tail(records)
+            self._prepare_memo(records)
+        if view.found:
+            self._take_note(view)
         self.inner = Node(self.inner.place, 0, 0)  # the tree is not needed any more
         self.view = replace(view, tree=self.inner)
+
+    def _take_note(self, view: MessageView) -> None:
+        """The finding that all messages of this kind have. Raises UnusualError where they may differ."""
+        checks = checks_of(view)
+        if checks is None or self.rows or not (self.flat or self.tail):
+            raise UnusualError
+        self.checks = checks
+        self.note = display.visible(view.found[0].text)
+        self.findings = dumps(found_records(view.found))
+
+    def _prepare_memo(self, records: Leaves) -> None:
+        """What is remembered of a message does not hang on the xid that stands in front in a stream."""
+        inside = [(i, n) for i, (n, _) in enumerate(records) if n.start >= self.base]
+        count, self.remembers_from = inside[0][0] if inside else len(records), self.base
+        xid = next(((i, n) for i, n in inside if n.name == "xid" and not n.absent), None)
+        if xid is not None and all(self._simple(n) for i, n in inside if i <= xid[0]):
+            count, self.remembers_from = xid[0] + 1, xid[1].end
+        # a Relation's summary does not name it
+        named_in = self.inner if xid is not None and self.name != "Relation" else None
+        self.outer = self.taken(records[:count], named_in)
 
     @staticmethod
     def _simple(node: Node) -> bool:
@@ -265,6 +293,8 @@ class Kind:
         if at != end:
             raise UnusualError
         summary = " ".join(s for s in shown if s)
+        if self.note:
+            summary = f"{summary} [{self.note}]" if summary else self.note
         if len(summary) > WIDTH:
             summary = summary[: WIDTH - 1] + "…"
         return values, summary, b"".join(out)
@@ -368,7 +398,11 @@ class Kind:
         """(summary, JSON of the fields) of the message in ``data[start:end]``: those with parts that
         repeat, Relation above all, come again with the same bytes. Raises UnusualError."""
         assert self.outer is not None
-        key = data[start + self.base : end]
+        if end - start < self.remembers_from:
+            raise UnusualError
+        values = self.outer.numbers.unpack_from(data, start)
+        named = self.outer.summary(values)
+        key = data[start + self.remembers_from : end]
         known = self.memo.get(key)
         if known is None:
             view = opened()
@@ -377,13 +411,16 @@ class Kind:
             from .summary import summary
 
             records = leaf_records(view, self.context)
-            inside = ",".join(dumps(r) for n, r in records if n.start >= self.base)
-            known = summary(view, self.secrets), inside
-            if len(key) <= 1 << 14:
+            inside = ",".join(dumps(r) for n, r in records if n.start >= self.remembers_from)
+            text = summary(view, self.secrets)
+            if not text.startswith(named):
+                raise UnusualError
+            known = text[len(named) :], inside
+            cut = bool(named) and text.endswith("…")  # where depends on how long the xid is
+            if not cut and len(key) <= 1 << 14:
                 KEEPER.keep(self.memo, 256 + len(key) + sum(map(len, known)))
                 self.memo[key] = known
-        values = self.outer.numbers.unpack_from(data, start)
-        return known[0], f"{self.outer.json(values)},{known[1]}"
+        return named + known[0], f"{self.outer.json(values)},{known[1]}"
 
 
 def _no_column(path: str) -> bool:

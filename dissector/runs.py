@@ -19,7 +19,7 @@ from .lines import Lines
 from .objects import BLOCK as OBJECTS
 from .objects import Objects
 from .parallel import processors, write_in_order
-from .quick import Kind
+from .quick import ROWS, Kind
 from .rows import BACKEND, COLUMNS, DECRYPTED, INCOMPLETE
 from .schemas import Schema
 from .taken import UnusualError
@@ -46,6 +46,9 @@ Numbers = Iterable[int] | Iterable[Block]
 
 WIDE = 1 << 23
 """Bytes of a stream that are read at once: where the chosen messages lie further apart, each is opened."""
+
+NOTED = 1024
+"""Bytes of messages with a finding that may be written without opening them, if all have the same."""
 
 QUICK = ("XLogData", "WALData", "Primary keepalive message", "Standby status update",
          "Hot standby feedback message")  # fmt: skip
@@ -75,7 +78,7 @@ class Runs:
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
         self.secrets = capture.options.show_secrets
-        self._kinds: dict[tuple[int, int, int, Schema], Kind] = {}
+        self._kinds: dict[tuple[int, int, int, Schema, tuple[Schema, ...], bool], Kind] = {}
         self._digits: dict[int, int] = {}
         self._lines = Lines(self)
         self._objects = Objects(self)
@@ -144,7 +147,8 @@ class Runs:
         offset = c["offset"].astype(np.int64)
         end = offset + c["length"]
         sides = c["stream"].astype(np.int64) * 2 + c["direction"]
-        usual = (c["severity"] == 0) & (c["flags"] & (DECRYPTED | INCOMPLETE) == 0)
+        usual = (c["severity"] == 0) | (c["length"] < NOTED)
+        usual &= c["flags"] & (DECRYPTED | INCOMPLETE) == 0
         for side in np.unique(sides).tolist():
             mine = np.flatnonzero((sides == side) & usual)
             if not len(mine):
@@ -169,17 +173,17 @@ class Runs:
         path, dialect = tables.paths[row.path], tables.dialects[row.dialect]
         if len(path) < 2 or path[1] not in QUICK or dialect.copy != "pgoutput":
             return None
-        key = (
-            row.path,
-            row.dialect,
-            row.direction,
-            replace(tables.schemas[row.relation], version=0),
-        )
+        if row.severity and path[-1] in ROWS:  # never the same in all of them
+            return None
+        schema = tables.schemas[row.relation]
+        members = tuple(replace(tables.schemas[n], version=0) for n in schema.members)
+        schema = replace(schema, version=0, members=())
+        key = (row.path, row.dialect, row.direction, schema, members, row.severity > 0)
         kind = self._kinds.get(key)
         if kind is not None:
             return kind
         view = self.message(number)
-        if not view.found:
+        if bool(view.found) == (row.severity > 0):
             with contextlib.suppress(UnusualError):
                 kind = Kind(view, self.secrets)
         if len(self._kinds) >= KINDS:  # most are of descriptions that are not in force any more

@@ -19,7 +19,7 @@ from dissector.runs import Runs
 from dissector.view import Capture, open_capture
 
 BOOL, INT4, FLOAT8, TEXT, NUMERIC, JSONB = 16, 23, 701, 25, 1700, 3802
-OPTIONS = b"(proto_version '1', publication_names 'p')"
+OPTIONS = b"(proto_version '%d', publication_names 'p'%s)"
 Row = list[bytes | str]
 """Columns of a tuple: text values as bytes; "n" and "u" for those without."""
 
@@ -72,9 +72,10 @@ def row(values: Row) -> bytes:
     return body
 
 
-def made(tmp_path: Path, changes: list[bytes]) -> Capture:
+def made(tmp_path: Path, changes: list[bytes], proto: int = 1) -> Capture:
     """A capture of a replication that sends `changes`."""
-    start = b"START_REPLICATION SLOT s LOGICAL 0/0 " + OPTIONS + b"\0"
+    options = OPTIONS % (proto, b", streaming 'on'" if proto > 1 else b"")
+    start = b"START_REPLICATION SLOT s LOGICAL 0/0 " + options + b"\0"
     startup = struct.pack("!ii", 43, 196608) + b"user\0ada\0replication\0database\0\0"
     startup = struct.pack("!i", len(startup)) + startup[4:]
     answer = message("R", bytes(4)) + message("S", b"server_version\x0018.1\0") + message("Z", b"I")
@@ -186,6 +187,96 @@ def test_states_mixed_at_random(tmp_path: Path) -> None:
                 assert field["state"] in {"n": ("null", "not sent"), "u": ("unchanged",)}[value]
     backwards = list(range(capture.count, 0, -7))
     same(capture, backwards)
+
+
+def opened_by(capture: Capture) -> set[int]:
+    """Numbers of the messages that the objects' writer opens."""
+    runs, found = Runs(capture), set()
+    message = runs.message
+
+    def counted(number: int):
+        found.add(number)
+        return message(number)
+
+    runs.message = counted  # type: ignore[method-assign]
+    list(runs.objects(list(range(1, capture.count + 1))))
+    return found
+
+
+def test_all_of_a_kind_have_the_same_finding(tmp_path: Path) -> None:
+    """Messages that the client's protocol version does not have, some with more that is wrong."""
+    sent: list[tuple[bytes, str]] = []  # with the code of what else is wrong
+    for i in range(1, 40):
+        begin = b"b" + struct.pack("!QQ", i, i + 8)
+        rollback = b"r" + struct.pack("!BQQqqI", 0, i, i, 10**15, 10**15 + i, i)
+        usual = [
+            b"S" + struct.pack("!IB", i, 1),
+            b"E",
+            b"A" + struct.pack("!II", i, i + 1),
+            b"c" + struct.pack("!IBQQq", i, 0, i, i + 8, 10**15 + i),
+            begin + struct.pack("!qI", 10**15 + i, i) + b'gid "%d\0' % i,
+            rollback + b"g\\%d\0" % i,
+            rollback + b"\xff%d\0" % i,
+        ]
+        wrong = [
+            (b"S" + struct.pack("!IB", i, 7), "unknown-value"),
+            (b"E" + bytes(i), "trailing-bytes"),
+            (b"A" + struct.pack("!II", i, i + 1) + b"more", "trailing-bytes"),
+            (b"A" + struct.pack("!I", i), "cut-short"),
+            (b"c" + struct.pack("!IBQQq", i, 4, i, i + 8, 10**15 + i), "constant-differs"),
+            (b"c" + struct.pack("!IBQQq", i, 0, i, i + 8, 0), "time-unset"),
+            (begin + struct.pack("!qI", 10**15 + i, i) + b"not ended", "unterminated-string"),
+            (begin + struct.pack("!qI", 0, i) + b"gid\0", "time-unset"),
+        ]
+        sent += [(body, "") for body in usual]
+        sent.append(wrong[i % len(wrong)])
+    capture = made(tmp_path, [body for body, _ in sent])
+    objects = [o for o in same(capture) if "XLogData" in o["path"]]
+    names = {"S": "Stream Start", "E": "Stream Stop", "A": "Stream Abort", "c": "Stream Commit"}
+    for one, (body, code) in zip(objects, sent, strict=True):
+        first, *others = one["findings"]
+        # behind tag and length of CopyData, and the 25 bytes of XLogData
+        assert (first["severity"], first["offset"]) == ("warning", 5 + 25)
+        name = names.get(chr(body[0]))
+        assert first["code"] == ("stream-outside" if name else "newer-than-proto")
+        assert name is None or first["text"].startswith(f"{name} outside a streaming session")
+        assert code in [f["code"] for f in others] if code else not others
+        if body == b"E":
+            assert one["summary"] == first["text"]
+        elif not others:
+            assert one["summary"].endswith(f" [{first['text']}]") or one["summary"][-1] == "…"
+    usual_ones = {o["number"] for o, (_, code) in zip(objects, sent, strict=True) if not code}
+    # one of each kind, and a Stream Start in a stream
+    assert len(opened_by(capture) & usual_ones) <= 6 + 1
+    same(capture, list(range(capture.count, 0, -3)))
+
+
+def test_descriptions_in_streams_come_again(tmp_path: Path) -> None:
+    """The same table described in transaction after transaction: only the xid in front differs."""
+    columns = [("id", INT4), ("name", TEXT)]
+    one, two = described(16400, "one", columns), described(16401, "t" * 60, columns)
+    changes: list[bytes] = []
+    sent: list[int] = []
+    for i in range(60):
+        xid = 7 ** (i % 11) + i
+        sent.append(xid)
+        mark = struct.pack("!I", xid)
+        changes.append(b"S" + mark + bytes([i < 11]))
+        changes += [each[:1] + mark + each[1:] for each in (one, two)]
+        changes.append(b"T" + mark + struct.pack("!IBII", 2, 1 + i % 2, 16400, 16401))
+        changes.append(b"E")
+    capture = made(tmp_path, changes, proto=2)
+    objects = same(capture)
+    for name in ("Relation", "Truncate"):
+        found = [o for o in objects if o["path"][-1] == name]
+        number = 2 if name == "Relation" else 1
+        assert [o["xid"] for o in found] == [xid for xid in sent for _ in range(number)]
+        for each in found:
+            (xid,) = (f for f in each["fields"] if f["path"].endswith(f"{name}.xid"))
+            assert (xid["value"], xid["display"]) == (each["xid"], str(each["xid"]))
+            assert (f"xid={each['xid']} " in each["summary"]) == (name == "Truncate")
+        opened = opened_by(capture) & {o["number"] for o in found}
+        assert len(opened) <= 2 * 2 + 2
 
 
 @pytest.mark.parametrize("held", [HELD, 1000])
