@@ -363,6 +363,9 @@ def udp(port: int, inner: bytes) -> bytes:
     return struct.pack(">HHHH", 50000, port, 8 + len(inner), 0) + inner
 
 
+Made = tuple[int, list[tuple[int, bytes, int]]]
+"""Link type, and (time, frame, bytes on the wire) of each frame."""
+
 MACS = b"\x02\0\0\0\0\1" + b"\x02\0\0\0\0\2"
 OUTER = (b"\xc0\xa8\0\1", b"\xc0\xa8\0\2")
 
