@@ -12,6 +12,7 @@ from .rows import ASSUMED, DECRYPTED
 from .sides import (
     ANSWER,
     GSS,
+    HEAD_GAPS,
     HEAD_LIMIT,
     LOST,
     MESSAGES,
@@ -33,19 +34,36 @@ class Beginning(Units):
 
     def _decide(self, final: bool) -> bool:
         """Find out whether this is PostgreSQL and which side is the client; True when decided."""
-        for side in self.sides:
-            while side.take():
-                pass
-        verdict = self._verdict(final)
+        while True:
+            for side in self.sides:
+                while side.take():
+                    pass
+            verdict = self._verdict(final)
+            if verdict is not None or not self._over_gap():
+                break
         if verdict is None:
-            kept = sum(len(side.buffer) for side in self.sides)
-            verdict = False if final or kept > HEAD_LIMIT else None
+            seen = sum(side.total for side in self.sides)
+            many = self.gaps > HEAD_GAPS
+            verdict = False if final or many or seen > HEAD_LIMIT else None
         if verdict is None:
             return False
         if not verdict:
             self._give_up()
             return False
         self.decided = True
+        return True
+
+    def _over_gap(self) -> bool:
+        """Go on behind the first gap that the bytes end at: what is before it proved nothing."""
+        ends = [side for side in self.sides if side.waiting]
+        if not ends or self.gaps > HEAD_GAPS:
+            return False
+        side = min(ends, key=lambda side: side.waiting[0].arrival)
+        gap = side.waiting.popleft()
+        side.unread += side.left()
+        side.lost += gap.length
+        side.buffer, side.at, side.base = b"", 0, gap.offset + gap.length
+        self.gaps += 1
         return True
 
     def _give_up(self) -> None:
@@ -110,7 +128,8 @@ class Beginning(Units):
             note = finding("began-mid-session", what="roles, release and dialect are")
             self.sides[best].notes.append(note)
             return True
-        if self.from_start and not waits and all(len(s) > 64 for s in starts) and not proof:
+        first = self.from_start and not any(side.base for side in self.sides)
+        if first and not waits and all(len(s) > 64 for s in starts) and not proof:
             return False
         return None
 

@@ -81,6 +81,7 @@ class Damage(Beginning):
                 return
         elif side.hole is not None:  # a second gap in the rest of one message
             if gap.frame and gap.offset + gap.length <= side.hole[1]:
+                side.lost += gap.length
                 self._resume(side, gap, side.hole[1] - gap.offset - gap.length)
                 return
         elif side.mode == MESSAGES and left >= recognise.HEADER:
@@ -120,6 +121,10 @@ class Damage(Beginning):
         side.at += step
         if side.offset() < side.hole[1]:
             return step > 0
+        if side.lost:  # that message has its row, and told of its first gap only
+            about = ", inside the one before it"
+            side.notes.append(finding("stream-gap", bytes=side.lost, about=about))
+            side.lost = 0
         side.hole = None
         side.mode = MESSAGES
         return True

@@ -26,6 +26,9 @@ without a boundary, TLS records, GSSAPI packets, what the server's one-byte answ
 HEAD_LIMIT = 1 << 18
 """Bytes of an unjudged stream that are kept until it is called foreign."""
 
+HEAD_GAPS = 64
+"""Gaps in a connection after which it is called foreign too: each look at it costs time."""
+
 BLOCK = 1 << 17
 """Messages that the fast lane takes at once: bounds its arrays."""
 

@@ -56,6 +56,7 @@ class Units:
         self.from_start = client is not None
         self.decided = False
         self.foreign = False
+        self.gaps = 0  # before it was decided
         if client is None:
             for physical, port in enumerate(ports):
                 if port in assumptions.ports:  # the sender with this port is the server
