@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import transforms as t
 from sent import FAR, LANES, Flow, cut, first_frames, other, reading, starts
-from transforms import CAPTURES, FIN, MASK, SYN, Packet
+from transforms import ACK, CAPTURES, FIN, MASK, SYN, Packet
 
 from dissector.rows import INCOMPLETE
 from dissector.view import Capture, MessageView, open_capture
@@ -42,10 +42,16 @@ class Truth:
         sizes = {flow: len(data) for flow, data in self.data.items()}
         self.frames = first_frames(kept, start, sizes)
         self.flows: tuple[Flow, Flow] = client, other(client)
-        self.messages = {
-            flow: dict(cut(data, flow == client)) for flow, data in self.data.items()
-        }
+        self.messages = {flow: dict(cut(data, flow == client)) for flow, data in self.data.items()}
         syns = {p.flow for p in kept if p.flags & SYN}
+        self.end = {flow: len(data) for flow, data in self.data.items()}
+        """Where the stream ends, as far as the capture can tell: by acknowledgements where it holds no
+        packet of that side. When this side has closed, the last number may stand for the other's FIN."""
+        for flow in set(self.flows) - {p.flow for p in kept}:
+            acks = [p.ack - start[flow] & MASK for p in kept if p.flags & ACK]
+            closed = any(p.flags & FIN for p in kept)
+            self.end[flow] = min(max(acks) - closed, self.end[flow])
+            syns.add(flow)
         self.base = {}
         """Offset in what was sent of the first byte of the stream that the capture shows."""
         for flow, frames in self.frames.items():
@@ -58,7 +64,7 @@ class Truth:
 
     def missing(self, flow: Flow) -> int:
         """Bytes that it does not hold, from where its stream begins."""
-        return len(self.data[flow]) - self.base[flow] - self.held(flow)
+        return self.end[flow] - self.base[flow] - self.held(flow)
 
     def first_missing(self, flow: Flow, start: int, stop: int) -> int:
         gone = np.flatnonzero(self.frames[flow][start:stop] == FAR)
@@ -133,9 +139,9 @@ def segments(name: str, size: int) -> list[Packet]:
 
 
 LOSSES: dict[str, Callable[[list[Packet], random.Random], list[Packet]]] = {
-    "one in twenty": lambda p, r: t.without(p, lambda i, q: data(q) and r.random() < 0.05),
-    "one in four": lambda p, r: t.without(p, lambda i, q: data(q) and r.random() < 0.25),
-    "bursts": lambda p, r: bursts(p, r),
+    "one in twenty": lambda p, r: dropped(p, r, 0.05),
+    "one in four": lambda p, r: dropped(p, r, 0.25),
+    "bursts": lambda p, r: bursts(p, r, 0.04),
     "the first data": lambda p, r: t.without(p, lambda i, q: i in nth(p, slice(0, 4))),
     "the end": lambda p, r: t.without(p, lambda i, q: i in nth(p, slice(-6, None))),
     "start and end": lambda p, r: t.without(
@@ -153,11 +159,16 @@ def nth(given: Sequence[Packet], which: slice) -> set[int]:
     return set([i for i, p in enumerate(given) if p.payload][which])
 
 
-def bursts(given: Sequence[Packet], source: random.Random) -> list[Packet]:
+def dropped(given: Sequence[Packet], source: random.Random, share: float) -> list[Packet]:
+    """Some data packets are not there."""
+    return t.without(given, lambda i, q: data(q) and source.random() < share)
+
+
+def bursts(given: Sequence[Packet], source: random.Random, share: float) -> list[Packet]:
     """Several in a row go, again and again."""
     result, left = [], 0
     for packet in given:
-        if packet.payload and not left and source.random() < 0.04:
+        if packet.payload and not left and source.random() < share:
             left = source.randrange(2, 8)
         if left and packet.payload:
             left -= 1
@@ -175,3 +186,114 @@ def test_losses(name: str, loss: str, lane: str, tmp_path: Path) -> None:
         kept = LOSSES[loss](whole, random.Random(f"{name} {size}"))
         with opened(tmp_path, kept, lane) as capture:
             check(capture, Truth(whole, kept))
+
+
+@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("keep", [33, 90, 400])
+@pytest.mark.parametrize("name", BASES)
+def test_snap_length(name: str, keep: int, lane: str, tmp_path: Path) -> None:
+    whole = t.retimed(t.joined(packets(name), 700))
+    kept = t.snapped(whole, keep)
+    with opened(tmp_path, kept, lane) as capture:
+        check(capture, Truth(whole, kept))
+        assert [f.code for f in capture.index.file_findings] == ["snap-length"]
+
+
+@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("direction", [0, 1])
+@pytest.mark.parametrize("name", BASES)
+def test_one_direction_only(name: str, direction: int, lane: str, tmp_path: Path) -> None:
+    """Everything that the one side sent; what it acknowledged of the other's is told as missing."""
+    whole = segments(name, 300)
+    source = random.Random(name)
+    flow = (whole[0].flow, other(whole[0].flow))[direction]
+    alone = [p for p in whole if p.flow == flow]
+    for share in (0, 0.05):
+        kept = [*alone[:3], *dropped(alone[3:], source, share)]
+        with opened(tmp_path, kept, lane) as capture:
+            truth = Truth(whole, kept)
+            views = check(capture, truth)
+            assert not views[1 - direction]
+            if not share:
+                assert [v.data for v in views[direction]] == list(truth.messages[flow].values())
+
+
+@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("name", BASES)
+def test_begun_in_the_middle(name: str, lane: str, tmp_path: Path) -> None:
+    """At each third of the capture, in the middle of a message or not, with losses later or not."""
+    for size, share in ((1448, 0), (211, 0), (300, 0.1)):
+        whole = segments(name, size)
+        for third in (1, 2):
+            source = random.Random(third)
+            kept = [p for p in whole[len(whole) * third // 3 :] if not p.flags & SYN]
+            kept = dropped(kept, source, share)
+            with opened(tmp_path, kept, lane) as capture:
+                views = check(capture, Truth(whole, kept))
+                found = [f for vs in views.values() for v in vs for f in v.found]
+                assert not views or any(f.code == "began-mid-session" for f in found)
+                if name == "pg18-proto1":
+                    assert len(views[1]) > 10
+                    assert views[1][0].assumed
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_whole_messages_are_lost(lane: str, tmp_path: Path) -> None:
+    """Gaps that begin and end where messages do: every other message is there, none in part."""
+    whole = messages_alone("pg14-proto2")
+    server = [i for i, p in enumerate(whole) if p.payload and p.flow != whole[0].flow]
+    lost = set(server[40:-5:9]) | set(server[44:-5:27])
+    kept = t.without(whole, lambda i, q: i in lost)
+    truth = Truth(whole, kept)
+    with opened(tmp_path, kept, lane) as capture:
+        views = check(capture, truth)
+        for direction, flow in enumerate(truth.flows):
+            there = [
+                m for at, m in truth.messages[flow].items()
+                if truth.held(flow, at, at + len(m)) == len(m)
+            ]  # fmt: skip
+            assert [v.data for v in views[direction]] == there
+        assert (
+            sum(f.code == "stream-gap" for vs in views.values() for v in vs for f in v.found) > 20
+        )
+
+
+def messages_alone(name: str) -> list[Packet]:
+    """The capture with one message a packet."""
+    given, result = packets(name), []
+    whole = Truth(given, given)
+    for packet in t.joined(given, 60_000):
+        if not packet.payload:
+            result.append(packet)
+            continue
+        flow = packet.flow
+        low = packet.seq - starts(given)[flow] & MASK
+        for at, message in whole.messages[flow].items():
+            if low <= at < low + len(packet.payload):
+                seq = starts(given)[flow] + at & MASK
+                result.append(replace(packet, payload=message, seq=seq, flags=packet.flags & ~FIN))
+    assert t.streams(result) == t.streams(given)
+    return t.retimed(result)
+
+
+@pytest.mark.parametrize("lane", LANES)
+def test_several_holes_in_one_message(lane: str, tmp_path: Path) -> None:
+    """The first is told by the message, the others by the next one; that one is intact."""
+    bodies = bytes(range(256)) * 12, b"\0\1\0\0\0\2ab", b"\0\1\0\0\0\2cd"
+    rows = [b"D" + (len(body) + 4).to_bytes(4, "big") + body for body in bodies]
+    login = b"\0\0\0\x10\0\3\0\0user\0u\0\0"
+    login = len(login).to_bytes(4, "big") + login[4:]
+    ready = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\5I"
+    whole = t.conversation([(0, login), (1, ready), (1, b"".join(rows))])
+    whole = t.retimed(t.resegmented(whole, 100))
+    big = next(i for i, p in enumerate(whole) if p.payload[:1] == b"D")
+    lost = [3, 4, 9, 15, 16, 17]
+    kept = t.without(whole, lambda i, q: i - big in lost)
+    with opened(tmp_path, kept, lane) as capture:
+        views = check(capture, Truth(whole, kept))[1]
+        assert [v.data for v in views[-3:]] == [rows[0][:300], *rows[1:]]
+        assert [f.code for f in views[-3].found] == ["message-in-gap"]
+        assert views[-3].found[0].text.startswith("2877 of 3077 bytes")
+        assert [f.code for f in views[-2].found if "missing" in f.text] == ["stream-gap"]
+        assert "400 bytes are missing" in views[-2].found[0].text
+        assert views[-1].found == []
