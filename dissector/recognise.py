@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from . import catalogue
 from .annotate import annotate
 from .findings import Severity
-from .node import findings
+from .node import findings, messages
 from .spec import Choice, Dialect, Field, Message, Part, Repeat
 
 HEADER = 5
@@ -27,6 +27,9 @@ LARGEST = 0x3FFFFFFF
 
 LARGEST_STARTUP = 10_000
 """The server refuses a start-up packet that is longer (MAX_STARTUP_PACKET_LENGTH)."""
+
+HIGHEST_MAJOR = 9
+"""No client asks for a higher major version of the protocol; what reads as one is text or a number."""
 
 STARTUP_NAMES = ("StartupMessage", "SSLRequest", "GSSENCRequest", "CancelRequest")
 SHORT_WALK = 64
@@ -93,10 +96,15 @@ def plausible_header(layer: str, data: bytes, at: int) -> int:
 
 
 def makes_sense(layer: str, data: bytes, start: int, end: int, dialect: Dialect) -> bool:
-    """Whether a whole message can be read without a finding of severity error."""
+    """Whether a whole message can be read without a finding of severity error, and whether what it
+    carries is the side's to send (CopyData is in both layers, XLogData is the server's)."""
     if end - start > 1 << 16:  # long ones are judged by header and neighbours: reading costs time
         return True
     tree = annotate(data, layer, dialect, start, end)
+    side = "F" if layer == "frontend" else "B"
+    carried = (node.declaration for node in messages(tree))
+    if any(isinstance(m, Message) and m.direction and side not in m.direction for m in carried):
+        return False
     return all(f.severity < Severity.ERROR for f in findings(tree))
 
 
@@ -138,6 +146,8 @@ def startup_packet(data: bytes, at: int = 0) -> Message | bool | None:
     if message is None or message.name not in STARTUP_NAMES:
         return False
     if message.name == "StartupMessage":
+        if unpack_from(">I", data, at + 4)[0] >> 16 > HIGHEST_MAJOR:
+            return False
         body = data[at + 8 : at + length]
         first = body.split(b"\0", 1)[0]
         if have >= length and (not body.endswith(b"\0") or (first and not _is_name(first))):
