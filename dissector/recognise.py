@@ -96,8 +96,9 @@ def plausible_header(layer: str, data: bytes, at: int) -> int:
 
 
 def makes_sense(layer: str, data: bytes, start: int, end: int, dialect: Dialect) -> bool:
-    """Whether a whole message can be read without a finding of severity error, and whether what it
-    carries is the side's to send (CopyData is in both layers, XLogData is the server's)."""
+    """Whether a whole message can be read without an error and without a value that nobody knows (a
+    DataRow reads as a Describe of one), and whether what it carries is the side's to send (CopyData is
+    in both layers, XLogData is the server's)."""
     if end - start > 1 << 16:  # long ones are judged by header and neighbours: reading costs time
         return True
     tree = annotate(data, layer, dialect, start, end)
@@ -105,7 +106,8 @@ def makes_sense(layer: str, data: bytes, start: int, end: int, dialect: Dialect)
     carried = (node.declaration for node in messages(tree))
     if any(isinstance(m, Message) and m.direction and side not in m.direction for m in carried):
         return False
-    return all(f.severity < Severity.ERROR for f in findings(tree))
+    found = findings(tree)
+    return all(f.severity < Severity.ERROR and f.code != "unknown-value" for f in found)
 
 
 def chain(
