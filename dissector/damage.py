@@ -22,6 +22,7 @@ from .sides import (
     Framed,
     Side,
 )
+from .times import POSTGRES_EPOCH
 
 
 class Damage(Beginning):
@@ -37,7 +38,8 @@ class Damage(Beginning):
         """Look for a boundary that proves itself in what is there."""
         layer = "frontend" if self._direction(side) == FRONTEND else "backend"
         window = side.buffer[side.at :]
-        found = recognise.boundary(layer, window, self._dialects(side.physical), self.final)
+        now = (side.place(side.offset() + 1)[2] - POSTGRES_EPOCH) // 1000
+        found = recognise.boundary(layer, window, self._dialects(side.physical), self.final, now)
         if found is None:
             if side.left() > LOST_LIMIT:  # what was looked at is not kept
                 skipped = side.left() - LOST_KEPT

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .node import messages
 from .rows import BACKEND, FRONTEND, NO_LSN
+from .times import POSTGRES_EPOCH
 
 Array = NDArray[Any]
 
@@ -21,9 +22,6 @@ MOST = 600
 """Messages that are opened for one series: more points than a terminal has columns."""
 
 NANO = 1_000_000_000
-
-EPOCH = 946_684_800 * NANO
-"""2000-01-01 UTC, from which PostgreSQL counts, in nanoseconds since the Unix epoch."""
 
 COMMITS = ("Commit", "Stream Commit", "Commit Prepared")
 
@@ -183,7 +181,7 @@ def delay(capture: Any, most: int = MOST) -> Series:
             continue
         time = view.row.time
         side = "server" if view.row.direction == BACKEND else "client"
-        waited = time - (node.value * 1000 + EPOCH)
+        waited = time - (node.value * 1000 + POSTGRES_EPOCH)
         if abs(waited) < 86_400 * NANO:  # a clock that is off by a day says nothing about delay
             lines[side][0].append(time)
             lines[side][1].append(waited / 1_000_000)

@@ -175,6 +175,9 @@ PROOF = 3
 RESYNC_LARGEST = 1 << 24
 """While looking for a boundary, longer messages are not believed: text would look like lengths."""
 
+DATED = 64
+"""Bytes from a message's first one in which the time of a replication message stands."""
+
 RESYNC_TRIES = 20_000
 """Candidates that are read in full in one search."""
 
@@ -196,18 +199,47 @@ def candidates(layer: str, data: bytes) -> NDArray[np.int64]:
     return np.flatnonzero((length >= least[tags]) & (length <= greatest[tags]))
 
 
-def boundary(layer: str, data: bytes, dialects: tuple[Dialect, ...], final: bool) -> int | None:
+NEAR = 86_400_000_000
+"""Microseconds by which clocks of the server and of the capture may differ in what proves a boundary."""
+
+
+def boundary(
+    layer: str, data: bytes, dialects: tuple[Dialect, ...], final: bool, now: int | None = None
+) -> int | None:
     """Offset of the first message boundary in `data` that proves itself; None where there is none.
 
     Proof is a chain of PROOF messages that each make sense, or a chain that ends exactly where the
-    data ends when nothing more comes (`final`).
+    data ends when nothing more comes (`final`); or, where `now` (microseconds since 2000-01-01 UTC) is
+    given, the header of a replication message that was sent about then, by its own time.
     """
     for at in candidates(layer, data)[:RESYNC_TRIES].tolist():
         for dialect in dialects:
             count, broken = chain(layer, data, at, dialect, PROOF)
             if count >= PROOF or (final and count and not broken and _ends(layer, data, at)):
                 return int(at)
+            if now is not None and (count or not broken) and _dated(layer, data, at, dialect, now):
+                return int(at)
     return None
+
+
+def _dated(layer: str, data: bytes, at: int, dialect: Dialect, now: int) -> bool:
+    """Whether what begins at `at` is a replication message, whole or in part, that says that it was sent
+    about `now`: eight bytes that are no time say so once in a hundred million."""
+    if plausible_header(layer, data, at) <= 0:
+        return False
+    end = min(at + DATED, len(data))
+    carried = messages(annotate(data, layer, dialect, at, end))[1:2]
+    side = "F" if layer == "frontend" else "B"
+    for node in carried:
+        sent, declared = node.child("send_time"), node.declaration
+        if sent is None or sent.absent or not isinstance(sent.value, int):
+            return False
+        return (
+            isinstance(declared, Message)
+            and side in declared.direction
+            and abs(sent.value - now) < NEAR
+        )
+    return False
 
 
 def _ends(layer: str, data: bytes, at: int) -> bool:

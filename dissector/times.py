@@ -5,6 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 SECOND = 1_000_000_000
+
+POSTGRES_EPOCH = 946_684_800 * SECOND
+"""2000-01-01 UTC, from which PostgreSQL counts."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
