@@ -32,6 +32,11 @@ MARKED = ord(catalogue.by_name("CopyData").tag)
 """The type byte of the messages that are looked for."""
 
 
+MOST = 2
+"""Messages do not overlap. What looks like messages of more than so many times the bytes that there are was
+made to look so, and walking all of it would take for ever."""
+
+
 @dataclass(slots=True)
 class Ahead:
     """One entry for each place where a message may begin.
@@ -108,6 +113,9 @@ def look_ahead(data: Any) -> Ahead:
     ends = starts + lengths[starts] + 1
     tags = raw[starts + inside]
     fit = (raw[starts + HEADER] == ord(wal.tag)) & (ends <= len(raw) - ROOM)
+    fit &= np.isin(tags, list(_row_shapes(False)))
+    if int((ends - starts)[fit].sum()) > MOST * len(raw):
+        return found
     run = Run(data, starts, ends)
     parts: list[Tuples] = []
     forms: list[tuple[Array, int]] = []

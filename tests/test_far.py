@@ -135,6 +135,18 @@ def test_what_is_known_ahead(body: bytes, columns: int) -> None:
             assert (found.form[0], found.old[0], found.new[0]) == (form, -1, columns)
 
 
+def test_what_overlaps_without_end_is_not_looked_at() -> None:
+    """Each of these begins a message of 4,000 columns that steps over the next ones."""
+    cell = bytearray(row(b"N\x0f\xa0" + b"n" * 20 + b"t\0\0\0\x26"))
+    cell[1:5] = (13_000).to_bytes(4, "big")
+    data = bytes(cell) * 4000
+    found = look_ahead(data)
+    assert len(found.marks) >= 4000
+    assert not found.form.any()
+    alone = row(b"N\0\3nub\0\0\0\0") * 3 + bytes(40)
+    assert look_ahead(alone).form.tolist() == [WHOLE] * 3
+
+
 def test_entries_of_messages() -> None:
     one = row(b"N\0\1n")
     data = one + row(b"N\0\1t\0\0\0\2d\0") + one + bytes(40)  # a mark inside a value
