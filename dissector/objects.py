@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .compiled import PADDING, Summary, summary_of
 from .heads import Head, Made, in_json, maker
 from .noted import check
 from .quick import Kind
 from .records import _clean, dumps, record
 from .rowjson import Columns, NotKnownError
 from .rows import ASSUMED, DIRECTIONS
+from .rowsummaries import RowSummaries
+from .slots import WINDOW
 from .taken import UnusualError
 from .view import MessageView
 
@@ -29,57 +30,41 @@ KINDS = 256
 BLOCK = 64
 """Messages that one process writes before it is another's turn: an object takes some ten thousand bytes."""
 
-TOGETHER = 32
+TOGETHER = 128
 """Blocks whose messages are prepared together."""
 
 PIECES = 1000
 """Pieces of text after which they are joined."""
 
-PATIENCE = 8
-"""Messages of a kind since something new was learned before code is made for their summaries."""
-
-Opened = Callable[[], MessageView]
+PADDING = 2 * WINDOW
+"""Bytes behind the last message that may be read."""
 
 
 class Rows:
-    """What all writers of row messages of one kind share: the columns, and how summaries are made."""
+    """What all writers of row messages of one kind share: the columns."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.learned = -1
         self.columns: dict[int, Columns] = {}
-        self.take()
 
     def take(self) -> None:
         """Take over what the kind learned."""
         if self.kind.learned != self.learned:
             self.learned = self.kind.learned
-            self.made: Summary = _nothing
-            self.wait = PATIENCE
             for columns in self.columns.values():
                 columns.take()
-
-    def summary(self, data: bytes, start: int, opened: Opened) -> str:
-        """The summary of a message that `made` does not cover."""
-        if self.wait:
-            self.wait -= 1
-            if not self.wait:
-                self.made = summary_of(self.kind) or _nothing
-        summary = self.kind.summary(data, start, opened)
-        self.take()
-        return summary
-
-
-def _nothing(data: bytes, text: str, start: int, end: int) -> str | None:
-    return None
 
 
 class Writer:
     """Writes the messages of one kind, connection and direction. `write` appends the object of the message
     of some number, whose bytes are those at `start`, and raises UnusualError, perhaps after a part of it
-    was written."""
+    was written. number: by which the summaries of its rows are made, -1 for no rows."""
 
-    def __init__(self, kind: Kind, head: Head, opened: Callable[[int], MessageView]) -> None:
+    def __init__(
+        self, kind: Kind, head: Head, opened: Callable[[int], MessageView], number: int
+    ) -> None:
+        self.number = number
         self.kind = kind
         self.head = head
         self.opened = opened
@@ -99,7 +84,7 @@ class Writer:
             self.whole = maker(head, flat, whole=kind.flat is not None, note=kind.note)
 
     def _flat(
-        self, data: bytes, text: str, start: int, length: int, number: int, where: str, lsn: int,
+        self, data: bytes, summary: str | None, start: int, length: int, number: int, where: str, lsn: int,
         xid: int, out: list[bytes],
     ) -> None:  # fmt: skip
         if length != self.flat.size:
@@ -108,34 +93,35 @@ class Writer:
         out.append(self.whole(number, where, length, lsn, xid, values))
 
     def _other(
-        self, data: bytes, text: str, start: int, length: int, number: int, where: str, lsn: int,
+        self, data: bytes, summary: str | None, start: int, length: int, number: int, where: str, lsn: int,
         xid: int, out: list[bytes],
     ) -> None:  # fmt: skip
         kind, end = self.kind, start + length
         if kind.tail:
             if length < kind.flat_head.numbers.size:
                 raise UnusualError
-            values, summary, tail = kind.with_tail(data, start, end)
+            values, told, tail = kind.with_tail(data, start, end)
         else:
             values = ()
             opened = partial(self.opened, number)
-            summary, fields = kind.remembered(data, start, end, opened)
+            told, fields = kind.remembered(data, start, end, opened)
             tail = fields.encode()
-        json = in_json(summary)
+        json = in_json(told)
         out += (self.whole(number, where, length, lsn, xid, values, json), tail, b"]}\n")
 
     def _row(
-        self, data: bytes, text: str, start: int, length: int, number: int, where: str, lsn: int,
+        self, data: bytes, summary: str | None, start: int, length: int, number: int, where: str, lsn: int,
         xid: int, out: list[bytes],
     ) -> None:  # fmt: skip
+        if summary is None:
+            raise UnusualError
         known = self.made.get(data[start + self.letter_at])
         if known is None:
             known = self._learned(data[start + self.letter_at], number)
         made, columns, numbers = known
         mark = len(out)
         out.append(b"")
-        end = start + length
-        message = data[start : end + PADDING]
+        message = data[start : start + length + PADDING]
         try:
             at = columns.write(message, out)
         except (NotKnownError, KeyError, error):
@@ -143,9 +129,6 @@ class Writer:
             at = self._again(columns, message, number, out)
         if at != length:
             raise UnusualError
-        summary = self.rows.made(data, text, start, end)
-        if summary is None or not summary.isprintable():
-            summary = self.rows.summary(data, start, partial(self.opened, number))
         if not summary.isascii() or '"' in summary or "\\" in summary:
             summary = in_json(summary)
         out[mark] = made(number, where, length, lsn, xid, numbers.unpack_from(message), summary)
@@ -197,6 +180,7 @@ class Objects:
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
         self._writers: dict[int, dict[int, Writer | None]] = {}
+        self._summaries = RowSummaries()
 
     def blocks(self, blocks: Iterable[Any]) -> Iterator[bytes]:
         """The objects of blocks of numbers (arrays), one a line, in parts; b"" ends a block."""
@@ -206,7 +190,7 @@ class Objects:
             prepared = self._prepared(np.concatenate(some))
             for block in some:
                 out: list[bytes] = []
-                for texts, writer, start, length, number, where, lsn, xid in islice(
+                for data, summary, writer, start, length, number, where, lsn, xid in islice(
                     prepared, len(block)
                 ):
                     mark = len(out)
@@ -215,9 +199,8 @@ class Objects:
                         out.clear()
                         mark = 0
                     if writer is not None and number not in found:
-                        data, text = texts
                         try:
-                            writer.write(data, text, start, length, number, where, lsn, xid, out)
+                            writer.write(data, summary, start, length, number, where, lsn, xid, out)
                             continue
                         except UnusualError:
                             del out[mark:]
@@ -232,12 +215,16 @@ class Objects:
     def _prepared(self, numbers: Any) -> Iterator[Any]:
         """What `blocks` needs of each message, in order."""
         c = self.runs.columns(numbers)
+        if self._summaries.full:
+            self._summaries = RowSummaries()
+            self._writers.clear()
         count = len(numbers)
         which = np.full(count, -1, np.int64)
         begin = np.zeros(count, np.int64)
         where = np.full(count, None, object)
         writers = np.full(count, None, object)
-        texts: list[tuple[bytes, str]] = []
+        summaries = np.full(count, None, object)
+        texts: list[bytes] = []
         for side, stream, mine, first, last in self.runs.sides(c):
             which[mine] = len(texts)
             begin[mine] = c["offset"][mine].astype(np.int64) - stream.base
@@ -251,13 +238,23 @@ class Objects:
             if len(noted_rows):
                 begins = begin[noted_rows]
                 _check(writers, noted_rows, data, begins, begins + c["length"][noted_rows])
-            texts.append((data, data.decode("latin-1")))
-        texts.append((b"", ""))
+            texts.append(data)
+            row_numbers = np.array([-1 if w is None else w.number for w in writers[mine]], np.int64)
+            rows = mine[row_numbers >= 0]
+            if len(rows):
+                summaries[rows] = self._summaries.texts(
+                    data, row_numbers[row_numbers >= 0], begin[rows],
+                    self._opened(c["number"][rows]),
+                )  # fmt: skip
+        texts.append(b"")
         return zip(
-            [texts[i] for i in which.tolist()], writers.tolist(), begin.tolist(),
+            [texts[i] for i in which.tolist()], summaries.tolist(), writers.tolist(), begin.tolist(),
             c["length"].tolist(), c["number"].tolist(), where.tolist(), c["lsn"].tolist(),
             c["xid"].tolist(), strict=True,
         )  # fmt: skip
+
+    def _opened(self, numbers: Any) -> Callable[[int], MessageView]:
+        return lambda place: self.runs.message(int(numbers[place]))
 
     def _where(self, stream: Stream, first: Any, last: Any, frame: Any, time: Any) -> Any:
         """The text of frame, frames and time of each message: many lie in one segment."""
@@ -297,6 +294,11 @@ class Objects:
         kind = self.runs.kind(number)
         if kind is None:
             return None
+        rows = -1
+        if kind.rows:
+            rows = self._summaries.number(kind, partial(self.runs.message, number))
+            if rows < 0:
+                return None
         info = capture.connection(row.stream)
         ends = (info.frontend, info.backend)
         direction = row.direction
@@ -316,4 +318,5 @@ class Objects:
                 f'","findings":{kind.findings},"assumed":{assumed},"fields":[',
             ),
             self.runs.message,
+            rows,
         )

@@ -35,8 +35,6 @@ from .view import MessageView
 ROWS = ("Insert", "Update", "Delete")
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
-Columns = list[tuple[Piece, int, bytes]]
-
 
 class Kind:
     """Messages of one path, dialect, schema and direction, without findings or all with the same one.
@@ -60,7 +58,7 @@ class Kind:
         self.flat_head: Flat
         self.outer: Flat | None = None
         self.memo: dict[bytes, tuple[str, str]] = {}
-        self.made: tuple[int, Any] | None = None
+        self.summarised: tuple[Any, int] = (None, -1)
         self.fields: Any = None
         self.learned = 0  # how often something was learned after the start
         self.tail: list[tuple[str, Piece]] = []
@@ -84,9 +82,7 @@ class Kind:
             if not letters or view.schema.kind != "relation":
                 raise UnusualError
             self.letter_at = letters[0].start
-            name = view.schema.full_name
-            self.subject = f"{display.visible(name)}: " if name else ""
-            if not name:
+            if not view.schema.full_name:
                 raise UnusualError
         elif all(
             (node.absent or self._simple(node)) and "[" not in found["path"]
@@ -312,85 +308,7 @@ class Kind:
         """Take apart a row message whose variant or column states are new. Raises UnusualError."""
         prototypes.learn(self, view)
 
-    def _columns(self, variant: Variant, data: bytes, at: int, start: int) -> Columns | None:
-        """The columns of all tuples from `at`; None where a state was not seen before."""
-        found: Columns = []
-        for one in variant.tuples:
-            for kinds in one.pieces:
-                piece = kinds.get(data[at])
-                if piece is None:
-                    return None
-                if piece.cell is None:
-                    found.append((piece, at - start, b""))
-                    at += 1
-                else:
-                    begin = at + 5
-                    end = begin + int.from_bytes(data[at + 1 : begin], "big")
-                    found.append((piece, at - start, data[begin:end]))
-                    at = end
-            if one.between is not None:
-                found.append((one.between, at - start, b""))
-                at += one.skip
-        return found
-
     # -- what the writers ask for
-
-    def summary(self, data: bytes, start: int, opened: Callable[[], MessageView]) -> str:
-        """The summary of the row message at `start`; columns that it does not show are not looked at.
-        Raises UnusualError."""
-        for _ in (1, 2):
-            variant = self.variants.get(data[start + self.letter_at])
-            if variant is not None and len(variant.tuples) == 1:
-                at = start + variant.flat.numbers.size
-                shown: list[str] = []
-                size = len(self.subject)
-                for kinds in variant.tuples[0].pieces:
-                    piece = kinds.get(data[at])
-                    if piece is None:
-                        break
-                    if piece.cell is None:
-                        at += 1
-                        if not piece.shown:
-                            continue
-                        text = piece.shown
-                    else:
-                        begin = at + 5
-                        at = begin + int.from_bytes(data[at + 1 : begin], "big")
-                        text = piece.cell.texts(data[begin:at])[2]
-                    shown.append(text)
-                    size += len(text) + 2
-                    if len(shown) > 20 or size > WIDTH + 2:
-                        piece = None
-                        text = self.subject + ", ".join(shown)
-                        return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
-                else:
-                    text = self.subject + (", ".join(shown) or "(no columns)")
-                    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
-            elif variant is not None:
-                columns = self._columns(variant, data, start + variant.flat.numbers.size, start)
-                if columns is not None:
-                    return self._row_summary(variant, columns)
-            self.learn(opened())
-        raise UnusualError
-
-    def _row_summary(self, variant: Variant, columns: Columns) -> str:
-        changes: list[str] = []
-        shown: list[str] = []
-        size = len(self.subject)
-        count = 0
-        for piece, _, raw in columns:
-            if piece.shown is None:
-                changes.append(", ".join(shown) or "(no columns)")
-                shown, count = [], 0
-            elif count <= 20 and piece.shown:
-                count += 1
-                if size < WIDTH:
-                    text = piece.cell.texts(raw)[2] if piece.cell is not None else piece.shown
-                    shown.append(text)
-                    size += len(text)
-        changes.append(", ".join(shown) or "(no columns)")
-        text = self.subject + " → ".join(changes)
-        return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
 
     def remembered(
         self, data: bytes, start: int, end: int, opened: Callable[[], MessageView]
