@@ -112,15 +112,12 @@ _QUICK_TEXTS = {
 
 
 class ColumnCell(Cell):
-    """The same for values of a column; the usual ones need no cache."""
+    """The same for values of a column, whose summaries are made by others; the usual ones need no cache."""
 
-    __slots__ = ("name", "numeric", "quotes")
+    __slots__ = ("numeric", "quotes")
 
-    def __init__(
-        self, make: Callable[[Any], Texts], name: str, numeric: bool, quotes: bool
-    ) -> None:
+    def __init__(self, make: Callable[[Any], Texts], numeric: bool, quotes: bool) -> None:
         super().__init__(make)
-        self.name = name
         self.numeric = numeric
         self.quotes = quotes
 
@@ -129,8 +126,8 @@ class ColumnCell(Cell):
             if self.numeric:
                 if _NUMBER(value):
                     text = value.decode()
-                    return f'"{text}"', f'"{text}"', self.name + text
+                    return f'"{text}"', f'"{text}"', ""
             elif self.quotes and is_safe(value):
                 text = value.decode()
-                return f'"{text}"', f"\"'{text}'\"", f"{self.name}'{text}'"
+                return f'"{text}"', f"\"'{text}'\"", ""
         return super().texts(value)

@@ -8,12 +8,11 @@ import sys
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from . import display, values
+from . import values
 from .cells import Cell, ColumnCell, Texts
 from .columns import ColumnValue, column_values
 from .node import Node, walk_paths
 from .records import _add_column, dumps, json_text, json_value
-from .summary import VALUE
 from .taken import Leaves, Piece, Tuple, UnusualError, Variant, leaf_records, piece_of
 from .view import MessageView
 
@@ -77,13 +76,10 @@ class Prototype:
         a, b, c = ("".join([told.get(part, part) for part in text]) for text in self.texts)
         a = sys.intern(a)  # tables share it
         c = sys.intern(c)
-        name = display.visible(column.name, VALUE) + "="
-        if self.sized is not None:
-            return Piece((a, b, c), self.places, self._cell(kind, index, name), name)
-        shown = "" if self.state == "not sent" else name + display.STATES[self.state]
-        return Piece((a, b, c), self.places, None, shown)
+        cell = self._cell(kind, index) if self.sized is not None else None
+        return Piece((a, b, c), self.places, cell)
 
-    def _cell(self, kind: Kind, index: int, name: str) -> Cell:
+    def _cell(self, kind: Kind, index: int) -> Cell:
         """Texts of a column's values by the slow writers' own words."""
         view, state, part = kind.view, self.state, self.part
         schema = view.schema
@@ -99,12 +95,12 @@ class Prototype:
             one = ColumnValue(part, index, state, leaf, described, typed)
             record = {"value": json_value(leaf, kind.context)}
             _add_column(record, one, kind.context, view)
-            return dumps(record["value"]), dumps(record["display"]), name + one.text(kind.short)
+            return dumps(record["value"]), dumps(record["display"]), ""
 
         if state != "text":
             return Cell(make)
         oid = values._resolved(described.type_oid, kind.types)
-        return ColumnCell(make, name, oid in _NUMERIC[:4], oid not in _NUMERIC)
+        return ColumnCell(make, oid in _NUMERIC[:4], oid not in _NUMERIC)
 
 
 def _marked(match: re.Match[str]) -> str:

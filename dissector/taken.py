@@ -67,7 +67,6 @@ class Piece:
     texts: tuple[str, str, str]
     places: tuple[tuple[int, bool], ...]
     cell: Cell | None
-    shown: str | None
     known: dict[int, bytes] = field(default_factory=dict)
     middle: bytes = b""
     rest: bytes = b""
@@ -200,4 +199,4 @@ def piece_of(group: Leaves, start: int, sized: Node | None, cell: Cell | None) -
     if any(places[1:]):
         raise UnusualError  # fields behind the value
     a, b, c = (*texts, "", "")[:3]
-    return Piece((a, b, c), tuple(places[0]), cell, None)
+    return Piece((a, b, c), tuple(places[0]), cell)
