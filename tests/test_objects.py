@@ -19,7 +19,8 @@ from dissector.runs import Runs
 from dissector.view import Capture, open_capture
 
 BOOL, INT4, FLOAT8, TEXT, NUMERIC, JSONB = 16, 23, 701, 25, 1700, 3802
-OPTIONS = b"(proto_version '%d', publication_names 'p'%s)"
+OPTIONS = b"(proto_version '1', publication_names 'p')"
+STREAMING = b"(proto_version '2', publication_names 'p', streaming 'on')"
 Row = list[bytes | str]
 """Columns of a tuple: text values as bytes; "n" and "u" for those without."""
 
@@ -72,9 +73,8 @@ def row(values: Row) -> bytes:
     return body
 
 
-def made(tmp_path: Path, changes: list[bytes], proto: int = 1) -> Capture:
+def made(tmp_path: Path, changes: list[bytes], options: bytes = OPTIONS) -> Capture:
     """A capture of a replication that sends `changes`."""
-    options = OPTIONS % (proto, b", streaming 'on'" if proto > 1 else b"")
     start = b"START_REPLICATION SLOT s LOGICAL 0/0 " + options + b"\0"
     startup = struct.pack("!ii", 43, 196608) + b"user\0ada\0replication\0database\0\0"
     startup = struct.pack("!i", len(startup)) + startup[4:]
@@ -265,7 +265,7 @@ def test_descriptions_in_streams_come_again(tmp_path: Path) -> None:
         changes += [each[:1] + mark + each[1:] for each in (one, two)]
         changes.append(b"T" + mark + struct.pack("!IBII", 2, 1 + i % 2, 16400, 16401))
         changes.append(b"E")
-    capture = made(tmp_path, changes, proto=2)
+    capture = made(tmp_path, changes, STREAMING)
     objects = same(capture)
     for name in ("Relation", "Truncate"):
         found = [o for o in objects if o["path"][-1] == name]
