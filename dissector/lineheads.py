@@ -86,14 +86,14 @@ class LineHeads:
         known = np.flatnonzero(~self.slow)
         new = np.ones(self.count, bool)
         new[1:] = time[1:] != time[:-1]
-        even = self.lines.constant_digits() and len(known) > 0
-        if not even:
-            new[1:] |= record[1:] != record[:-1]
-        at = np.flatnonzero(new)
-        which = np.cumsum(new) - 1
-        cells = self._even_times(time[at], int(record[known[0]])) if even else None
-        if cells is not None:
-            return cells, np.full(self.count, cells.itemsize), which
+        if self.lines.constant_digits() and len(known):
+            at, which = np.flatnonzero(new), np.cumsum(new) - 1
+            cells = self._even_times(time[at], int(record[known[0]]))
+            if cells is not None:
+                return cells, np.full(self.count, cells.itemsize), which
+        new[1:] |= record[1:] != record[:-1]
+        new[1:] |= self.slow[1:] != self.slow[:-1]  # their records are not always known
+        at, which = np.flatnonzero(new), np.cumsum(new) - 1
         text = self.lines.runs.time_text
         texts = [
             f"\t{text(t, r)}" if not slow else ""
