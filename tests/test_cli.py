@@ -137,6 +137,7 @@ def test_several_processes_write_the_same(
 
 
 def test_what_a_process_could_not_write_is_told(tmp_path: Path) -> None:
+    from dissector.errors import UserError
     from dissector.parallel import write_in_order
 
     def work(blocks: Iterable[int]) -> Iterator[bytes]:
@@ -149,5 +150,8 @@ def test_what_a_process_could_not_write_is_told(tmp_path: Path) -> None:
     blocks = range(20)
     with pytest.raises(OSError, match="space"), Path("/dev/full").open("wb", buffering=0) as full:
         write_in_order(full, [1, 2, 3, 4], work, 2)
-    with pytest.raises(RuntimeError), (tmp_path / "o").open("wb") as file:
+    with (
+        pytest.raises(UserError, match=r"ended early.*taskset"),
+        (tmp_path / "o").open("wb") as file,
+    ):
         write_in_order(file, blocks, work, 2)

@@ -245,8 +245,8 @@ def _child(files: CaptureFiles, look: Look, shared: mmap.mmap, sink: int, free: 
     try:
         gc.disable()
         _Sender(files, look, shared, sink, free).run()
-    except (BrokenPipeError, KeyboardInterrupt):
-        pass
+    except (BrokenPipeError, KeyboardInterrupt, MemoryError):
+        pass  # the other one tells that this one ended early
     except BaseException:
         import traceback
 

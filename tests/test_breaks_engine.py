@@ -1,0 +1,163 @@
+"""What broke the fast ways to read and write: they say what the slow ones say, and their processes end."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+import transforms as t
+from test_objects import BEGIN, INT4, TEXT, described, made, row
+
+from dissector import parallel
+from dissector.errors import UserError
+from dissector.report import list_cells
+from dissector.runs import Runs
+from dissector.view import open_capture
+
+OID = 16400
+
+
+@pytest.mark.parametrize("odd", range(4))
+def test_times_of_pcapng_lines_behind_one_that_is_opened(odd: int, tmp_path: Path) -> None:
+    """Messages of one frame, some of which are written without opening them, in every order."""
+    columns = [("id", INT4), ("note", TEXT)]
+    head = b"I" + struct.pack("!I", OID) + b"N"
+    plain = head + row([b"1", b"one"])
+    strange = [
+        head + row([b"1"]),  # a column is missing
+        head + row([b"1", b"\xff\x00\x1b"]),
+        b"T" + struct.pack("!iBI", 1, 0, OID),
+        head + b"\0\2q",
+    ][odd]
+    changes = [BEGIN, described(OID, "t", columns), strange]
+    for i in range(300):
+        changes += [strange] * (i % 3) + [plain] * (i % 5)
+    made(tmp_path, changes).close()
+    given = t.packets(tmp_path / "made.pcap")
+    path = tmp_path / "made.pcapng"
+    path.write_bytes(t.pcapng(t.frames(t.joined(given, 9000))))
+    with open_capture([str(path)]) as capture:
+        capture.read()
+        assert capture.count > 400
+        for chosen in (range(1, capture.count + 1), range(1, capture.count + 1, 7)):
+            lines = [line for block in Runs(capture).lines(chosen) for line in block]
+            for number, line in zip(chosen, lines, strict=True):
+                assert line == "\t".join(list_cells(capture, capture.message(number)))
+
+
+# -- processes that write
+
+
+def work(blocks: Iterable[int]) -> Iterator[bytes]:
+    for block in blocks:
+        yield bytes([block]) * 1000
+        yield b""
+
+
+WANTED = b"".join(bytes([block]) * 1000 for block in range(20))
+
+
+def open_files() -> int:
+    here = Path("/proc/self/fd")
+    return len(list(here.iterdir())) if here.is_dir() else 0
+
+
+def assert_no_child() -> None:
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.parametrize("allowed", [0, 1, 2])
+@pytest.mark.parametrize("what", ["fork", "pipe"])
+def test_no_processes_to_write_with(
+    what: str, allowed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system refuses the first, second, or third one."""
+    real, count = getattr(os, what), 0
+
+    def refuse() -> object:
+        nonlocal count
+        count += 1
+        if count > allowed:
+            raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+        return real()
+
+    before = open_files()
+    monkeypatch.setattr(os, what, refuse)
+    with (tmp_path / "out").open("w+b") as out:
+        parallel.write_in_order(out, range(20), work, 3)
+        out.seek(0)
+        assert out.read() == WANTED
+    count = 0
+    assert b"".join(parallel.in_order(range(20), work, 3)) == WANTED
+    assert open_files() <= before
+    assert_no_child()
+
+
+@pytest.mark.parametrize("problem", [MemoryError, None], ids=["no memory", "killed"])
+def test_a_process_that_writes_dies(
+    problem: type[MemoryError] | None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def die(blocks: Iterable[int]) -> Iterator[bytes]:
+        yield from work(list(blocks)[:2])
+        if problem is not None:
+            raise problem
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with (tmp_path / "out").open("wb") as out, pytest.raises(problem or UserError):
+        parallel.write_in_order(out, range(20), die, 2)
+    with pytest.raises(UserError, match=r"memory left.*taskset"):
+        list(parallel.in_order(range(20), die, 2))
+    assert_no_child()
+    assert capfd.readouterr() == ("", "")
+
+
+ENDLESS = r"""
+import os, signal, sys, time
+from dissector.parallel import write_in_order
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def work(blocks):
+    os.write(2, b"%d\n" % os.getpid())
+    while True:
+        time.sleep(0.01)
+        yield b"x" * 100
+with open(sys.argv[1], "wb") as out:
+    write_in_order(out, [1, 2], work, 2)
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_who_began_the_work_is_ended(end: signal.Signals, tmp_path: Path) -> None:
+    """Nobody goes on writing, neither who has the turn nor who waits for it, and nobody complains."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS, str(tmp_path / "out")],
+        stderr=subprocess.PIPE, cwd=Path(__file__).parent.parent, text=True,
+    )  # fmt: skip
+    assert parent.stderr is not None
+    children = [int(parent.stderr.readline()) for _ in range(2)]
+    parent.send_signal(end)
+    said = parent.stderr.read()  # until the last of the three has ended
+    parent.wait()
+    assert "ended early" not in said
+    assert "BrokenPipe" not in said
+    assert said.count("Traceback") == (end == signal.SIGINT)  # of the parent, which has no handler
+    for child in children:
+        assert not running(child)
+
+
+def running(process: int) -> bool:
+    """Whether a process still works; one that ended and waits for its parent does not."""
+    status = Path(f"/proc/{process}/stat")
+    for _ in range(100):
+        if not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z":
+            return False
+        time.sleep(0.05)
+    return True
