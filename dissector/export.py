@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from .errors import UsageProblem, UserError
-from .records import dumps, record
-from .selection import Wanted, numbers, selected
+from .selection import Wanted, numbers
 from .text import visible
 from .view import Capture
 
@@ -71,13 +70,10 @@ def _opened(output: str | None) -> Iterator[IO[bytes]]:
 def _ndjson(
     capture: Capture, out: IO[bytes], expression: Wanted, fields: bool, payload: bool
 ) -> None:
-    if fields and not payload:
-        from .runs import Runs
+    from .runs import Runs
 
-        Runs(capture).write(out, numbers(capture, expression), fields=True)
-        return
-    for view in selected(capture, expression):
-        out.write(dumps(record(capture, view, fields=fields, payload=payload)).encode() + b"\n")
+    runs = Runs(capture, fields=fields, payload=payload)
+    runs.write(out, numbers(capture, expression), fields=True)
 
 
 def _csv(capture: Capture, out: IO[bytes], expression: Wanted, fields: bool, payload: bool) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from .heads import Head, Made, in_json, maker
 from .noted import check
 from .quick import Kind
-from .records import _clean, dumps, record
+from .records import _clean, dumps, record, secret_ranges
 from .rowjson import Columns, NotKnownError
 from .rows import ASSUMED, DIRECTIONS
 from .rowsummaries import RowSummaries
@@ -35,6 +35,9 @@ TOGETHER = 128
 
 PIECES = 1000
 """Pieces of text after which they are joined."""
+
+FIELDS = b',"fields":['
+"""Where an object's fields begin: inside a string no quotation mark follows a comma."""
 
 PADDING = 2 * WINDOW
 """Bytes behind the last message that may be read."""
@@ -62,8 +65,10 @@ class Writer:
     was written. number: by which the summaries of its rows are made, -1 for no rows."""
 
     def __init__(
-        self, kind: Kind, head: Head, opened: Callable[[int], MessageView], number: int
-    ) -> None:
+        self, kind: Kind, head: Head, opened: Callable[[int], MessageView], number: int,
+        inner: int,
+    ) -> None:  # fmt: skip
+        self.inner = inner
         self.number = number
         self.kind = kind
         self.head = head
@@ -175,10 +180,12 @@ def _check(writers: Any, rows: Any, data: bytes, begins: Any, ends: Any) -> None
 
 
 class Objects:
-    """Writes the messages of a capture by number as JSON objects with fields."""
+    """Writes the messages of a capture by number as JSON objects, with `fields` and `payload` or not."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, fields: bool = True, payload: bool = False) -> None:
         self.runs = runs
+        self.fields = fields
+        self.payload = payload
         self._writers: dict[int, dict[int, Writer | None]] = {}
         self._summaries = RowSummaries()
 
@@ -186,6 +193,7 @@ class Objects:
         """The objects of blocks of numbers (arrays), one a line, in parts; b"" ends a block."""
         source = iter(blocks)
         found = self.runs.capture.index.found
+        usual = self.fields and not self.payload
         while some := list(islice(source, TOGETHER)):
             prepared = self._prepared(np.concatenate(some))
             for block in some:
@@ -201,6 +209,9 @@ class Objects:
                     if writer is not None and number not in found:
                         try:
                             writer.write(data, summary, start, length, number, where, lsn, xid, out)
+                            if not usual:
+                                inner = data[start + writer.inner : start + length]
+                                out[mark:] = (self._other(b"".join(out[mark:]), inner),)
                             continue
                         except UnusualError:
                             del out[mark:]
@@ -209,8 +220,15 @@ class Objects:
                     yield b"".join(out)
                 yield b""
 
+    def _other(self, text: bytes, inner: bytes) -> bytes:
+        """An object made of one with fields: `inner` are the innermost layer's bytes."""
+        at = text.index(FIELDS)
+        payload = b',"payload":"%b"' % inner.hex().encode() if self.payload else b""
+        return b"%b%b%b" % (text[:at], payload, text[at:] if self.fields else b"}\n")
+
     def _slow(self, number: int) -> str:
-        return dumps(record(self.runs.capture, self.runs.message(number), fields=True))
+        view = self.runs.message(number)
+        return dumps(record(self.runs.capture, view, fields=self.fields, payload=self.payload))
 
     def _prepared(self, numbers: Any) -> Iterator[Any]:
         """What `blocks` needs of each message, in order."""
@@ -299,6 +317,10 @@ class Objects:
             rows = self._summaries.number(kind, partial(self.runs.message, number))
             if rows < 0:
                 return None
+        view = self.runs.message(number)
+        inner = view.innermost
+        if self.payload and (inner.end != len(view.data) or any(secret_ranges(view.tree))):
+            return None
         info = capture.connection(row.stream)
         ends = (info.frontend, info.backend)
         direction = row.direction
@@ -319,4 +341,5 @@ class Objects:
             ),
             self.runs.message,
             rows,
+            inner.start,
         )

@@ -73,15 +73,15 @@ class Stream:
 
 
 class Runs:
-    """Writes messages of `capture` by number."""
+    """Writes messages of `capture` by number; objects with `fields` and `payload` or without."""
 
-    def __init__(self, capture: Capture) -> None:
+    def __init__(self, capture: Capture, *, fields: bool = True, payload: bool = False) -> None:
         self.capture = capture
         self.secrets = capture.options.show_secrets
         self._kinds: dict[tuple[int, int, int, Schema, tuple[Schema, ...], bool], Kind] = {}
         self._digits: dict[int, int] = {}
         self._lines = Lines(self)
-        self._objects = Objects(self)
+        self._objects = Objects(self, fields, payload)
         self._view: MessageView | None = None
         self._second = (-1 << 70, "")
         self._time: tuple[int, int, str] = (-1, -1, "")

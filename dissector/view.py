@@ -246,7 +246,8 @@ class Capture:
 
     def digits(self, row: Row) -> int:
         """Decimal places of the capture's own resolution for the message's time."""
-        extents = self.extents(replace(row, offset=row.offset + row.length - 1, length=1))
+        last = replace(row, offset=row.offset + row.length - 1, length=1)
+        extents = self.extents(last) or self.extents(row)  # its end may be missing
         return self.files.frame(extents[-1].record).digits if extents else 9
 
     def counted(self) -> dict[str, Any]:

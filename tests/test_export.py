@@ -5,11 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import struct
 from pathlib import Path
 
 import pytest
-from transforms import CAPTURES, frames, joined, packets, pcap, pcapng, records, without
+from transforms import (
+    CAPTURES,
+    frames,
+    joined,
+    packets,
+    pcap,
+    pcapng,
+    records,
+    resegmented,
+    without,
+)
 
 from dissector.export import write_export
 from dissector.index import Options
@@ -34,6 +45,35 @@ def test_fast_writers_equal_the_slow_ones(path: Path) -> None:
             view = capture.message(number)
             assert lines[number - 1] == "\t".join(list_cells(capture, view))
             assert objects[number - 1] == dumps(record(capture, view, fields=True))
+
+
+@pytest.mark.parametrize("fields, payload", [(False, False), (False, True), (True, True)])
+@pytest.mark.parametrize("name", ["tour.pcapng", "pg14-proto2.pcap", "conversation/psycopg2.pcap"])
+def test_objects_with_and_without_fields_and_payload(
+    name: str, fields: bool, payload: bool
+) -> None:
+    with open_capture([str(CAPTURES / name)]) as capture:
+        capture.read()
+        numbers = range(1, min(capture.count, 400) + 1)
+        runs = Runs(capture, fields=fields, payload=payload)
+        objects = [text for block in runs.objects(numbers) for text in block]
+        for number, text in zip(numbers, objects, strict=True):
+            view = capture.message(number)
+            assert text == dumps(record(capture, view, fields=fields, payload=payload))
+            found = json.loads(text)
+            assert ("fields" in found, "payload" in found) == (fields, payload)
+            if payload and found["path"][1:2] == ["XLogData"]:
+                # type byte, length, and XLogData's letter, two LSNs and time stand before it
+                assert len(found["payload"]) // 2 == found["length"] - 1 - 4 - 1 - 8 - 8 - 8
+
+
+def test_time_of_a_message_without_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    given = resegmented(packets(CAPTURES / "pg18-proto1.pcap"), 7)
+    path.write_bytes(pcap(frames(given))[:20_000])  # microseconds; within a message
+    objects = [json.loads(x) for x in exported(path, tmp_path / "o", "ndjson").splitlines()]
+    assert [f["code"] for f in objects[-1]["findings"]] == ["stream-ended-early"]
+    assert all(re.fullmatch(r"[-0-9]{10}T[:0-9]{8}\.[0-9]{6}Z", one["time"]) for one in objects)
 
 
 def test_fast_writers_after_losses(tmp_path: Path) -> None:
