@@ -12,6 +12,7 @@ import io
 import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import IO, Any, NamedTuple
 
 import numpy as np
@@ -22,11 +23,14 @@ from .capture.link import Scratch
 from .capture.walk import LINK, TCP_FOUND, Walk
 from .contents import MAY_HOLD_SECRETS
 from .records import MASK, secret_ranges
-from .rows import ASSUMED, DECRYPTED, DIRECTIONS, INCOMPLETE, NO_LSN
+from .rows import ASSUMED, COLUMNS, DECRYPTED, DIRECTIONS, INCOMPLETE, NO_LSN, Row
 from .spec import Field
 from .text import visible
 from .times import iso_time
 from .view import Capture
+
+AT_ONCE = 1 << 12
+"""Rows whose columns are taken at once."""
 
 SNAP = 262_144
 """The snap length that the file's head states, as tcpdump does; longer frames are written all the same."""
@@ -204,29 +208,78 @@ def _cell(text: str) -> str:
 
 def csv_rows(capture: Capture, numbers: Iterable[int]) -> Iterator[bytes]:
     """The rows of the messages `numbers` as CSV (RFC 4180: CRLF, a head line), from the index alone."""
+    source = iter(numbers)
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(CSV_COLUMNS)
-    last, time = (-1, -1), ""
-    for number in numbers:
-        row = capture.row(number)
-        info = capture.connection(row.stream)
-        ends = (info.frontend, info.backend)
-        if last != (row.frame, row.stream):
-            last, time = (row.frame, row.stream), iso_time(row.time, capture.digits(row))
-        path = capture.path(row)
-        relation = capture.relation(row) or ""
-        names = relation if isinstance(relation, str) else ", ".join(relation)
-        writer.writerow(
-            (
-                number, row.frame, time, row.stream, DIRECTIONS[row.direction], ends[row.direction],
-                ends[1 - row.direction], path[0] if path else "", ".".join(path), row.offset, row.length,
-                "" if row.lsn == NO_LSN else display.lsn(row.lsn), row.xid or "", _cell(names),
-                _SEVERITIES[row.severity], "true" if row.flags & ASSUMED else "false",
-            )
-        )  # fmt: skip
-        if text.tell() > 1 << 16:
-            yield text.getvalue().encode()
-            text.seek(0)
-            text.truncate()
+    labels = _Labels(capture)
+    while block := list(islice(source, AT_ONCE)):
+        writer.writerows(labels.rows(block))
+        yield text.getvalue().encode()
+        text.seek(0)
+        text.truncate()
     yield text.getvalue().encode()
+
+
+class _Labels:
+    """The texts of many rows; those that come again are made once."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self._paths: dict[int, tuple[str, str]] = {}
+        self._relations: dict[int, str] = {}
+        self._ends: dict[tuple[int, int], tuple[str, str]] = {}
+        self._last: tuple[tuple[int, int], str] = ((-1, -1), "")
+        sources = capture.files.sources
+        self._even = len(sources) == 1 and sources[0].kind == "pcap"
+        self._digits = -1
+
+    def rows(self, numbers: list[int]) -> Iterator[tuple[Any, ...]]:
+        """One tuple of cells a message."""
+        rows, at = self.capture.index.rows, np.array(numbers, np.int64) - 1
+        columns = [rows.take(name, at).tolist() for name, _ in COLUMNS]
+        for number, values in zip(numbers, zip(*columns, strict=True), strict=True):
+            row = Row(number, *values)
+            path, name = self._path(row)
+            here, there = self._between(row)
+            yield (
+                number, row.frame, self._time(row), row.stream, DIRECTIONS[row.direction], here,
+                there, path, name, row.offset, row.length,
+                "" if row.lsn == NO_LSN else display.lsn(row.lsn), row.xid or "",
+                self._relation(row), _SEVERITIES[row.severity],
+                "true" if row.flags & ASSUMED else "false",
+            )  # fmt: skip
+
+    def _time(self, row: Row) -> str:
+        frame, text = self._last
+        if frame != (row.frame, row.stream):
+            if self._digits < 0 or not self._even:
+                self._digits = self.capture.digits(row)
+            text = iso_time(row.time, self._digits)
+            self._last = ((row.frame, row.stream), text)
+        return text
+
+    def _path(self, row: Row) -> tuple[str, str]:
+        found = self._paths.get(row.path)
+        if found is None:
+            path = self.capture.path(row)
+            found = self._paths[row.path] = (path[0] if path else "", ".".join(path))
+        return found
+
+    def _relation(self, row: Row) -> str:
+        found = self._relations.get(row.relation)
+        if found is None:
+            relation = self.capture.relation(row) or ""
+            names = relation if isinstance(relation, str) else ", ".join(relation)
+            found = self._relations[row.relation] = _cell(names)
+        return found
+
+    def _between(self, row: Row) -> tuple[str, str]:
+        """Who sent a message, and to whom."""
+        found = self._ends.get((row.stream, row.direction))
+        if found is None:
+            info = self.capture.connection(row.stream)
+            ends = (info.frontend, info.backend)
+            found = ends[row.direction], ends[1 - row.direction]
+            self._ends[row.stream, row.direction] = found
+        return found
