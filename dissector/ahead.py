@@ -131,7 +131,7 @@ def look_ahead(data: Any) -> Ahead:
             parts.append((chosen[room], places[room], one))
             forms.append((chosen[room], form))
     columns = np.full((2, len(starts)), -1, np.int32)
-    good = sound(run, parts, columns)
+    good = sound(run, parts, columns, NEWEST)
     for chosen, form in forms:
         found.form[rows[chosen[good[chosen]]]] = form
     found.old[rows], found.new[rows] = columns

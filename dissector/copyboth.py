@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import catalogue
-from .ahead import NOTHING, form_of
+from .ahead import NEWEST, NOTHING, form_of
 from .annotate import annotate
 from .bulk import Answers, Array, grouped
 from .decode import probes
@@ -27,7 +27,7 @@ from .schema_findings import schema_findings
 from .schemas import Schema, Tables
 from .shapes import ROOM, Run, Shape, check_head, check_tail, shape_of
 from .spec import Dialect, Message
-from .tuples import Tuples, sound
+from .tuples import Tuples, alike, sound
 
 REMEMBERED = 4096
 """Descriptions of tables that are kept by their bytes: they come again and again."""
@@ -180,7 +180,7 @@ class CopyBoth:
         np.copyto(answers.path, found, where=found > 0)
         if work.tuples:
             looked = np.concatenate([places for places, _, _ in work.tuples])
-            good = sound(run, work.tuples, work.columns)
+            good = sound(run, work.tuples, work.columns, dialects[0].release)
             work.read[looked[~good[looked]]] = True
         work.read |= odd
         self._follow(work, tags, in_stream, carries, dialects, inner)
@@ -254,7 +254,7 @@ class CopyBoth:
         if shape.tail:
             check_tail(run, shape, at, end, good)
         if shape.tuples:
-            self._tuples(work, tag, shape, chosen, at, good)
+            self._tuples(work, tag, shape, chosen, at, good, dialect.release)
         if shape.severity:
             work.answers.severity[chosen] = shape.severity
         if not good.all():
@@ -262,11 +262,12 @@ class CopyBoth:
         return path
 
     def _tuples(
-        self, work: _Pass, tag: int, shape: Shape, chosen: Array, at: Array, good: Array
-    ) -> None:
+        self, work: _Pass, tag: int, shape: Shape, chosen: Array, at: Array, good: Array,
+        release: int,
+    ) -> None:  # fmt: skip
         """Have the tuples of messages looked at, unless somebody has done so already."""
         ahead, form = work.run.ahead, form_of(tag, shape)
-        if ahead is not None and form != NOTHING:
+        if ahead is not None and form != NOTHING and alike(release, NEWEST):
             known = (ahead.form[chosen] == form) & good
             mine = chosen[known]
             work.columns[0, mine], work.columns[1, mine] = ahead.old[mine], ahead.new[mine]

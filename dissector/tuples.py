@@ -32,8 +32,8 @@ WIDE, SPARSE = 32, 8
 """Tuples of at least so many columns, of which at most so many can have a value, are walked one by one."""
 
 
-def sound(run: Run, tuples: list[Tuples], columns: Array) -> Array:
-    """Walk the tuples of row messages: all old ones, then all new ones.
+def sound(run: Run, tuples: list[Tuples], columns: Array, release: int) -> Array:
+    """Walk the tuples of row messages of a server's release: all old ones, then all new ones.
 
     Returns a mask of the run's messages: those whose tuples are there and end with the message. Their
     columns are counted in `columns`, int32 of shape (2, messages), for old and new ones.
@@ -55,7 +55,7 @@ def sound(run: Run, tuples: list[Tuples], columns: Array) -> Array:
             wants_old[part] = olds
             good[part] &= (olds | (not shape.old_required)) & there
     picked = np.flatnonzero(wants_old & good)
-    columns[0, chosen[picked]] = _walked(run, picked, at, end, good)
+    columns[0, chosen[picked]] = _walked(run, picked, at, end, good, release)
     first = 0
     for places, _, shape in tuples:
         part = slice(first, first + len(places))
@@ -64,48 +64,57 @@ def sound(run: Run, tuples: list[Tuples], columns: Array) -> Array:
             here = np.minimum(at[part], end[part])
             good[part] &= (at[part] < end[part]) & (run.u1[here] == shape.new)
     picked = np.flatnonzero(wants_new & good)
-    columns[1, chosen[picked]] = _walked(run, picked, at, end, good)
+    columns[1, chosen[picked]] = _walked(run, picked, at, end, good, release)
     good &= at == end
     found = np.zeros(len(run), bool)
     found[chosen] = good
     return found
 
 
-def _walked(run: Run, picked: Array, at: Array, end: Array, good: Array) -> Array:
+def _walked(run: Run, picked: Array, at: Array, end: Array, good: Array, release: int) -> Array:
     """Move `at` over the tuples at `picked`, which begin with a letter; returns their column counts."""
-    after, count, fine = walk_tuples(run, at[picked] + 1, end[picked])
+    after, count, fine = walk_tuples(run, at[picked] + 1, end[picked], release)
     good[picked] &= fine
     at[picked] = after
     return count
 
 
 @cache
-def _steps() -> Array:
-    """By TupleData's kind byte: bytes of a column without its value; 1 << 40 for an unknown kind."""
+def alike(release: int, other: int) -> bool:
+    """Whether two releases know the same kinds of columns."""
+    return bool((_steps(release) == _steps(other)).all())
+
+
+@cache
+def _steps(release: int) -> Array:
+    """By TupleData's kind byte: bytes of a column without its value; 1 << 40 for a kind that `release`
+    does not know."""
     part = catalogue.part("TupleData")
     repeat = next(p for p in part.parts if isinstance(p, Repeat))
     choice = next(p for p in repeat.parts if isinstance(p, Choice))
     valued = next(p for p in repeat.parts if isinstance(p, When)).condition.partition("=")[2]
     table = np.full(256, 1 << 40, np.int64)
     for option in choice.options:
+        if not option.since <= release <= option.until:
+            continue
         letter = str(option.constant)
         table[ord(letter)] = 5 if letter in valued else 1
     return table
 
 
 @cache
-def _plain_steps() -> list[int]:
-    return list(_steps().tolist())
+def _plain_steps(release: int) -> list[int]:
+    return list(_steps(release).tolist())
 
 
 @cache
-def _valueless() -> re.Pattern[bytes]:
+def _valueless(release: int) -> re.Pattern[bytes]:
     """Columns without a value, one after the other."""
-    letters = bytes(np.flatnonzero(_steps() == 1).tolist())
+    letters = bytes(np.flatnonzero(_steps(release) == 1).tolist())
     return re.compile(b"[" + re.escape(letters) + b"]+")
 
 
-def walk_tuples(run: Run, at: Array, end: Array) -> tuple[Array, Array, Array]:
+def walk_tuples(run: Run, at: Array, end: Array, release: int) -> tuple[Array, Array, Array]:
     """Step over a TupleData at each `at` that must end by `end`, and `end` ROOM before the data's end.
 
     Returns (offsets after the tuples, column counts, mask of those without anything unusual).
@@ -122,24 +131,24 @@ def walk_tuples(run: Run, at: Array, end: Array) -> tuple[Array, Array, Array]:
     if len(alone):
         data = run.data
         after[alone] = [
-            _walk_one(data, *each)
+            _walk_one(data, *each, release)
             for each in zip(
                 after[alone].tolist(), end[alone].tolist(), count[alone].tolist(), strict=True
             )
         ]
         walked = np.where(sparse, 0, count)
-    _walk_together(run, after, end, walked)
+    _walk_together(run, after, end, walked, release)
     return after, count, good & (after <= end)
 
 
-def _walk_together(run: Run, at: Array, end: Array, count: Array) -> None:
+def _walk_together(run: Run, at: Array, end: Array, count: Array, release: int) -> None:
     """Move each of `at` over `count` columns, all tuples that have so many column by column."""
     order = np.argsort((MOST_COLUMNS - count).astype(np.uint16), kind="stable")
     least = np.bincount(count)
     more = len(at) - np.cumsum(least)  # item j: how many tuples have more than j columns
     order = order[: int(more[0])] if len(more) else order[:0]
     place, stop = at[order], end[order]
-    steps, u1, u4 = _steps(), run.u1, run.view(4)
+    steps, u1, u4 = _steps(release), run.u1, run.view(4)
     column, top = 0, len(least) - 1
     while column < top and (n := int(more[column])) >= FEW:
         walked = place[:n]  # a tuple that has columns left at its end only moves on beyond it
@@ -155,13 +164,13 @@ def _walk_together(run: Run, at: Array, end: Array, count: Array) -> None:
         counts = count[order]
         for i in range(int(more[column])):
             left = int(counts[i]) - column
-            place[i] = _walk_one(run.data, int(place[i]), int(stop[i]), left)
+            place[i] = _walk_one(run.data, int(place[i]), int(stop[i]), left, release)
     at[order] = place
 
 
-def _walk_one(data: bytes, at: int, stop: int, left: int) -> int:
+def _walk_one(data: bytes, at: int, stop: int, left: int, release: int) -> int:
     """The same for one tuple: its end, or something beyond `stop` where anything is unusual."""
-    steps, valueless = _plain_steps(), _valueless().match
+    steps, valueless = _plain_steps(release), _valueless(release).match
     while left:
         if at >= stop:
             return stop + 1

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 import transforms as t
+from test_index import assert_same
 from test_objects import BEGIN, INT4, TEXT, described, made, row
 
 from dissector import parallel
 from dissector.errors import UserError
+from dissector.findings import Severity
 from dissector.report import list_cells
 from dissector.runs import Runs
 from dissector.view import open_capture
@@ -161,3 +163,24 @@ def running(process: int) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+# -- releases
+
+
+@pytest.mark.parametrize("release", [10, 13, 14, 18])
+def test_binary_columns_of_releases_that_do_not_know_them(release: int, tmp_path: Path) -> None:
+    """Binary columns came with release 14; the same is found by whatever looks at many rows at once."""
+    head = b"I" + struct.pack("!I", OID) + b"N\0\2"
+    binary = head + b"t\0\0\0\1" + b"1" + b"b\0\0\0\2\0\1"
+    changes = [BEGIN, described(OID, "t", [("id", INT4), ("n", INT4)])]
+    changes += [head + b"t\0\0\0\1" + b"1n", binary] * 60
+    made(tmp_path, changes).close()
+    path = tmp_path / "made.pcap"
+    data = path.read_bytes().replace(
+        b"server_version\x0018.1\0", b"server_version\0%d.1\0" % release
+    )
+    path.write_bytes(data)
+    index = assert_same(path)
+    wanted = 60 if release < 14 else 0
+    assert int((index.rows.column("severity") == Severity.ERROR).sum()) == wanted
