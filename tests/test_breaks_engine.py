@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import faulthandler
 import os
 import signal
 import struct
@@ -18,7 +19,9 @@ from test_index import assert_same
 from test_objects import BEGIN, INT4, TEXT, described, made, row
 
 from dissector import parallel
-from dissector.errors import UserError
+from dissector.ahead import look_ahead
+from dissector.capture import far, open_capture_files
+from dissector.errors import CaptureError, UserError
 from dissector.findings import Severity
 from dissector.report import list_cells
 from dissector.runs import Runs
@@ -184,3 +187,24 @@ def test_binary_columns_of_releases_that_do_not_know_them(release: int, tmp_path
     index = assert_same(path)
     wanted = 60 if release < 14 else 0
     assert int((index.rows.column("severity") == Severity.ERROR).sum()) == wanted
+
+
+def test_a_capture_that_is_cut_while_a_second_process_reads_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "cut.pcap"
+    path.write_bytes((t.CAPTURES / "pg18-proto1.pcap").read_bytes())
+    run = far._Sender.run
+
+    def cut(self: far._Sender) -> None:
+        faulthandler.disable()
+        os.truncate(path, 100)
+        run(self)
+
+    monkeypatch.setattr(far._Sender, "run", cut)
+    with (
+        open_capture_files([str(path)]) as files,
+        pytest.raises(CaptureError, match=r"shorter while it was read.*copy"),
+    ):
+        list(far.FarStreams(files, look_ahead).batches())
+    assert_no_child()

@@ -13,6 +13,7 @@ import gc
 import mmap
 import os
 import pickle
+import signal
 import struct
 import threading
 from collections import Counter
@@ -153,11 +154,11 @@ class FarStreams:
                     with contextlib.suppress(BrokenPipeError):  # it has ended, all was sent
                         os.write(freed, b".")
                     number += 1
-            self._finish(part)
         finally:
             os.close(source)
             os.close(freed)  # the child ends when it reads that
-            os.waitpid(child, 0)
+            _, status = os.waitpid(child, 0)
+        self._finish(part, status)
 
     def _here(self) -> Iterator[StreamBatch]:
         """The same without another process."""
@@ -196,8 +197,14 @@ class FarStreams:
         if files.known is not None:
             mine.learn(files.known)
 
-    def _finish(self, last: Any) -> None:
+    def _finish(self, last: Any, status: int) -> None:
+        """status: how the other process ended, as the system says it."""
         if not isinstance(last, _Last):
+            if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGBUS:
+                raise CaptureError(
+                    "the capture became shorter while it was read; copy it to where nobody "
+                    "writes, and read the copy"
+                )
             raise CaptureError(
                 "the process that read the capture ended early; is there memory left? "
                 "With one processor (taskset -c 0 pgdissect ...) there is only one process"
