@@ -108,18 +108,6 @@ def test_secrets_are_masked_unless_asked_for(name, messages):
     assert messages <= seen
 
 
-def test_the_program_opens_a_capture_and_quits_with_0():
-    tty = Terminal(f"import sys; sys.argv = ['pgdissect', {str(TOUR)!r}]; "
-                   "from dissector.cli import main; sys.exit(main())")  # fmt: skip
-    try:
-        assert tty.until(b"tour.pcapng")
-        assert tty.until(b"StartupMessage")
-        tty.send(b"q")
-        assert tty.leave() == 0
-    finally:
-        tty.stop()
-
-
 def test_what_is_no_capture_ends_with_1_and_a_line_before_any_screen(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("these are only some notes, no packets\n" * 10)
