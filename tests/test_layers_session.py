@@ -67,7 +67,11 @@ def talk() -> list[tuple[str, bytes]]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_the_messages_are_the_servers_own_list(path: Path) -> None:
-    assert pgoutput(read(path)) == truth(path)
+    """Of long captures, the first 2,000 messages, among which every kind is."""
+    pkts = list(sniff(offline=str(path), session=PostgresSession, count=2000))
+    got, wanted = pgoutput(pkts), truth(path)
+    assert {each[:1] for each in got} == {each[:1] for each in wanted}
+    assert got == (wanted if len(pkts) < 2000 else wanted[: len(got)])
 
 
 def test_frames_direction_time_of_each_message() -> None:
