@@ -67,10 +67,10 @@ def talk() -> list[tuple[str, bytes]]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_the_messages_are_the_servers_own_list(path: Path) -> None:
-    """Of long captures, the first 2,000 messages, among which every kind is."""
+    """Of long captures, the first 2,000 messages; kinds that come later are in the tour."""
     pkts = list(sniff(offline=str(path), session=PostgresSession, count=2000))
     got, wanted = pgoutput(pkts), truth(path)
-    assert {each[:1] for each in got} == {each[:1] for each in wanted}
+    assert {each[:1] for each in wanted} <= {each[:1] for each in got + truth(TOUR)}
     assert got == (wanted if len(pkts) < 2000 else wanted[: len(got)])
 
 
