@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from . import catalogue
 from .capture.marks import marks_of
 from .recognise import HEADER
-from .shapes import ROOM, Run, Shape, shape_of
+from .shapes import ROOM, Run, Shape, among, shape_of
 from .spec import Dialect
 from .tuples import Tuples, sound
 
@@ -87,6 +87,14 @@ def _row_shapes(streamed: bool) -> dict[int, Shape]:
     return {tag: shape for tag, shape in shapes.items() if shape.plain and shape.tuples}
 
 
+@cache
+def _is_row() -> Array:
+    """By type byte: whether it is that of a row change."""
+    table = np.zeros(256, bool)
+    table[list(_row_shapes(False))] = True
+    return table
+
+
 def form_of(tag: int, shape: Shape) -> int:
     """Which form a message with this type byte and shape is of; NOTHING for none."""
     for form, streamed in ((WHOLE, False), (STREAMED, True)):
@@ -105,15 +113,14 @@ def look_ahead(data: Any) -> Ahead:
     )
     wal = catalogue.by_name("XLogData")
     inside = HEADER + shape_of(wal, Dialect(NEWEST, copy="pgoutput")).size
-    rows = np.flatnonzero(marks < len(raw) - inside - ROOM)
+    tags = raw[marks[: marks.searchsorted(len(raw) - inside - ROOM)] + np.int32(inside)]
+    rows = np.flatnonzero(_is_row()[tags])
     if not len(rows):
         return found
-    starts = marks[rows].astype(np.int64)
+    tags, starts = tags[rows], marks[rows].astype(np.int64)
     lengths: Array = np.ndarray((max(len(raw) - 4, 0),), ">u4", data, strides=(1,), offset=1)
     ends = starts + lengths[starts] + 1
-    tags = raw[starts + inside]
     fit = (raw[starts + HEADER] == ord(wal.tag)) & (ends <= len(raw) - ROOM)
-    fit &= np.isin(tags, list(_row_shapes(False)))
     if int((ends - starts)[fit].sum()) > MOST * len(raw):
         return found
     run = Run(data, starts, ends)
@@ -124,7 +131,7 @@ def look_ahead(data: Any) -> Ahead:
         later = _row_shapes(True)[tag]
         letters = (*shape.old, shape.new) if shape.new >= 0 else shape.old
         at = starts[mine] + (inside + shape.size)
-        here = np.isin(raw[np.minimum(at, ends[mine])], letters)
+        here = among(raw[np.minimum(at, ends[mine])], letters)
         for form, one, chosen in ((WHOLE, shape, mine[here]), (STREAMED, later, mine[~here])):
             places = starts[chosen] + (inside + one.size)
             room = places < ends[chosen]
