@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import unpack_from
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,9 +37,6 @@ from .sides import (
     Side,
 )
 from .waiting import waits
-
-if TYPE_CHECKING:  # cryptography is imported where a connection is encrypted
-    pass
 
 
 class Framer(Damage):

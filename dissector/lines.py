@@ -16,6 +16,7 @@ from .fieldtexts import FieldKind
 from .lineheads import LineHeads, distinct
 from .noted import Checks, check, checks_of
 from .others import Other
+from .quick import QUICK, ROWS
 from .reading import read_messages
 from .rowpieces import row_kind
 from .rows import DECRYPTED, INCOMPLETE
@@ -29,12 +30,6 @@ from .view import MessageView
 
 if TYPE_CHECKING:
     from .runs import Runs
-
-QUICK = ("XLogData", "WALData", "Primary keepalive message", "Standby status update",
-         "Hot standby feedback message")  # fmt: skip
-"""Messages of the replication layer that are written without opening them."""
-
-ROWS = ("Insert", "Update", "Delete")
 
 MOST_KINDS = 4096
 MOST_ITEMS = 1 << 17

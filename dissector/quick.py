@@ -32,6 +32,10 @@ from .taken import (
 )
 from .view import MessageView
 
+QUICK = ("XLogData", "WALData", "Primary keepalive message", "Standby status update",
+         "Hot standby feedback message")  # fmt: skip
+"""Messages of the replication layer that are written without opening them."""
+
 ROWS = ("Insert", "Update", "Delete")
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 

@@ -19,7 +19,7 @@ from .lines import Lines
 from .objects import BLOCK as OBJECTS
 from .objects import Objects
 from .parallel import processors, write_in_order
-from .quick import ROWS, Kind
+from .quick import QUICK, ROWS, Kind
 from .rows import BACKEND, COLUMNS, DECRYPTED, INCOMPLETE
 from .schemas import Schema
 from .taken import UnusualError
@@ -49,10 +49,6 @@ WIDE = 1 << 23
 
 NOTED = 1024
 """Bytes of messages with a finding that may be written without opening them, if all have the same."""
-
-QUICK = ("XLogData", "WALData", "Primary keepalive message", "Standby status update",
-         "Hot standby feedback message")  # fmt: skip
-"""Messages of the replication layer that are written without opening them."""
 
 
 class Stream:

@@ -199,12 +199,6 @@ class Session(Streaming):
     def _execute(self, values: Facts, context: Context) -> None:
         self.conversation.execute(self.text(values.get("portal")))
 
-    def _sync(self, values: Facts, context: Context) -> None:
-        self.conversation.other("sync")
-
-    def _function_call(self, values: Facts, context: Context) -> None:
-        self.conversation.other("function")
-
     def _row_description(self, values: Facts, context: Context) -> None:
         known = context.read.schemas if context.read is not None else {}
         schema = known.get(self.codec)

@@ -15,7 +15,6 @@ import os
 import pickle
 import signal
 import struct
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -31,6 +30,7 @@ from dissector.capture.link import LinkStats
 from dissector.capture.tcp import Streams
 from dissector.errors import CaptureError
 from dissector.findings import Finding
+from dissector.parallel import processors
 
 ENOUGH = 16 << 20
 """Bytes of files from which on a second process is worth its start."""
@@ -45,16 +45,11 @@ _SIZE = struct.Struct("<I")
 
 
 def may_be_far(files: CaptureFiles) -> bool:
-    """Whether a second process can read `files`, and pays. A fork beside other threads may copy a lock
-    that one of them holds; a file that grows is waited for, not worked for."""
+    """Whether a second process can read `files`, and pays: a file that grows is waited for, not worked
+    for."""
     if files.follows or sum(source.size for source in files.sources) < ENOUGH:
         return False
-    if not hasattr(os, "fork") or threading.active_count() > 1:
-        return False
-    try:
-        return len(os.sched_getaffinity(0)) > 1
-    except AttributeError:  # not on every system
-        return (os.cpu_count() or 1) > 1
+    return processors() > 1
 
 
 @dataclass(slots=True)
