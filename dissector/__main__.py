@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from typing import NoReturn
 
 
 def main() -> NoReturn:
     """The command line. Ctrl+C while it is still being loaded ends it without a traceback."""
+    # numpy's linear algebra is not used: its threads would only be started, spin, and hold memory
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()  # what loading makes stays: looking for garbage in it is wasted
     try:
         from .cli import main as run

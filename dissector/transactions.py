@@ -11,71 +11,30 @@ A transaction is sent in one piece (Begin to Commit, Begin Prepare to Prepare) o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from enum import IntEnum
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .ended import Columns, State, SubxidOf, joined
 from .pieces import (
     BEGIN,
-    BOUNDARY,
     COMMIT,
-    COMMIT_PREPARED,
-    ENDS,
     NONE,
     NOTE,
     OTHER,
     PREPARE,
-    ROLLBACK_PREPARED,
-    STREAM_ABORT,
-    STREAM_COMMIT,
     STREAM_START,
     STREAM_STOP,
     IndexLike,
-    Marked,
     Pieces,
-    among,
     cut,
     marked_rows,
 )
 
 Array = NDArray[Any]
-
-
-class State(IntEnum):
-    """How a transaction ended, as far as the capture shows."""
-
-    OPEN = 0
-    COMMITTED = 1
-    ABORTED = 2
-    PREPARED = 3
-    COMMIT_PREPARED = 4
-    ROLLED_BACK = 5
-    CUT = 6
-
-    @property
-    def text(self) -> str:
-        """In words for people."""
-        return _STATES[self]
-
-    @property
-    def made_visible(self) -> bool:
-        """Whether the receiver applied its changes."""
-        return self in (State.COMMITTED, State.COMMIT_PREPARED)
-
-
-_STATES = {
-    State.OPEN: "open at the end",
-    State.COMMITTED: "committed",
-    State.ABORTED: "aborted",
-    State.PREPARED: "prepared, undecided",
-    State.COMMIT_PREPARED: "prepared, committed",
-    State.ROLLED_BACK: "prepared, rolled back",
-    State.CUT: "its end is not in the capture",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,64 +65,33 @@ class Transaction:
     last: int
 
 
-@dataclass(slots=True)
-class _Open:
-    """A transaction while it is put together: numbers of its segments, messages that ended it."""
-
-    stream: int
-    xid: int
-    streamed: bool
-    parts: list[int] = field(default_factory=list)
-    state: State = State.OPEN
-    end: int = 0
-    decided: int = 0
-    subaborts: list[tuple[int, int]] = field(default_factory=list)
-
-
 class Transactions:
     """All transactions of an index, as columns; `table[i]` gives one as an object (i from 0).
 
     stream, xid, state, streamed, end, decided: one entry a transaction, meaning as in Transaction.
     """
 
-    def __init__(self, pieces: Pieces, whole: _Whole, others: list[_Open]) -> None:
+    def __init__(self, pieces: Pieces, groups: list[Columns]) -> None:
         self._pieces = pieces
-        # Most transactions are one piece and need no object; only the others were put together.
-        parts = np.concatenate(
-            (
-                whole.piece.astype(np.int32),
-                np.array([p for t in others for p in t.parts], np.int32),
-            )
-        )
-        counts = np.concatenate(
-            (
-                np.ones(len(whole.piece), np.int32),
-                np.array([len(t.parts) for t in others], np.int32),
-            )
-        )
+        parts, counts = _put(groups, "parts", np.int32), _put(groups, "counts", np.int32)
         begins = np.cumsum(counts, dtype=np.int32) - counts
-        more = [int(pieces.first[t.parts[0]]) if t.parts else t.end or t.decided for t in others]
-        first = np.concatenate((pieces.first[whole.piece], np.array(more, np.int32)))
+        end, decided = _put(groups, "end", np.int32), _put(groups, "decided", np.int32)
+        first = np.where(end > 0, end, decided)
+        first[counts > 0] = pieces.first[parts[begins[counts > 0]]]
         order = np.argsort(first, kind="stable")
-
-        def column(of_whole: Array, name: str, dtype: Any) -> Array:
-            more = np.array([getattr(t, name) for t in others], dtype)
-            joined: Array = np.concatenate((of_whole.astype(dtype), more))[order]
-            return joined
-
-        nothing = np.zeros(len(whole.piece), bool)
-        self.stream = column(whole.stream, "stream", np.uint32)
-        self.xid = column(whole.xid, "xid", np.uint32)
-        self.state = column(whole.state, "state", np.uint8)
-        self.streamed = column(nothing, "streamed", bool)
-        self.end = column(whole.end, "end", np.int32)
-        self.decided = column(nothing, "decided", np.int32)
+        self.stream = _put(groups, "stream", np.uint32)[order]
+        self.xid = _put(groups, "xid", np.uint32)[order]
+        self.state = _put(groups, "state", np.uint8)[order]
+        self.streamed = np.repeat([g.streamed for g in groups], [len(g.xid) for g in groups])[order]
+        self.end, self.decided = end[order], decided[order]
         self._begins, self._counts, self._parts = begins[order], counts[order], parts
-        told = {
-            len(whole.piece) + i: tuple(t.subaborts) for i, t in enumerate(others) if t.subaborts
-        }
+        told: dict[int, list[tuple[int, int]]] = {}
+        base = 0
+        for group in groups:
+            told |= {base + place: subs for place, subs in group.subaborts.items()}
+            base += len(group.xid)
         places = np.flatnonzero(np.isin(order, list(told))).tolist() if told else []
-        self._subaborts = {place: told[int(order[place])] for place in places}
+        self._subaborts = {place: tuple(told[int(order[place])]) for place in places}
 
     def __len__(self) -> int:
         return len(self.xid)
@@ -220,19 +148,9 @@ class Transactions:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """Transactions that are one piece and ended with it, or did not end: columns of one length."""
-
-    piece: Array
-    stream: Array
-    xid: Array
-    state: Array
-    end: Array
-
-
-SubxidOf = Callable[[int], int | None]
-"""Number of a Stream Abort -> the xid that it rolls back; None when that cannot be read."""
+def _put(groups: list[Columns], name: str, dtype: Any) -> Array:
+    """The columns `name` of all groups, one after the other."""
+    return np.concatenate([getattr(group, name) for group in groups]).astype(dtype, copy=False)
 
 
 def transactions(index: IndexLike, subxid_of: SubxidOf) -> Transactions:
@@ -258,85 +176,8 @@ def transactions(index: IndexLike, subxid_of: SubxidOf) -> Transactions:
     state = np.where(done, np.uint8(State.COMMITTED), np.uint8(State.OPEN))
     state[~done & follows] = State.CUT
     end = np.where(done, pieces.last[whole], np.int32(0))
-    joined = list(_joined(pieces, in_stream, closer, marked, rows, subxid_of))
     xid = rows.take("xid", at[start[whole]])
-    return Transactions(pieces, _Whole(whole, stream, xid, state, end), joined)
-
-
-def _joined(
-    pieces: Pieces,
-    in_stream: Array,
-    closer: Array,
-    marked: Marked,
-    rows: Any,
-    subxid_of: SubxidOf,
-) -> Iterator[_Open]:
-    """Streamed and prepared transactions: their pieces and the messages that end them, put together."""
-    code = marked.code
-    streamed: dict[tuple[int, int, int], _Open] = {}
-    prepared: dict[tuple[int, int], _Open] = {}
-    boundaries = np.flatnonzero(code == BOUNDARY)
-    chosen = np.flatnonzero(in_stream | (closer == PREPARE))
-    steps = np.concatenate((pieces.start[chosen], np.flatnonzero(among(code, ENDS))))
-    xids, streams = rows.take("xid", marked.at[steps]), marked.stream(steps)
-    epochs = np.searchsorted(boundaries, steps, side="right")
-    pieces_of = np.concatenate((chosen, np.full(len(steps) - len(chosen), -1)))
-    table = (
-        pieces_of, in_stream[pieces_of], code[steps], marked.at[steps], xids, streams, epochs
-    )  # fmt: skip
-    order = np.argsort(steps, kind="stable")
-    for piece, is_streamed, kind, at, own, connection, epoch in zip(
-        *(column[order].tolist() for column in table), strict=True
-    ):
-        key = (connection, epoch, own)
-        if piece < 0:
-            yield from _event(kind, at + 1, key, streamed, prepared, subxid_of)
-            continue
-        if is_streamed:
-            found = streamed.get(key)
-            if found is None:
-                found = streamed[key] = _Open(connection, own, True)
-                yield found
-            found.parts.append(piece)
-            continue
-        found = _Open(connection, own, False, [piece], State.PREPARED, int(pieces.last[piece]))
-        prepared[connection, own] = found
-        yield found
-
-
-def _event(
-    code: int,
-    number: int,
-    key: tuple[int, int, int],
-    streamed: dict[tuple[int, int, int], _Open],
-    prepared: dict[tuple[int, int], _Open],
-    subxid_of: SubxidOf,
-) -> Iterator[_Open]:
-    """Apply a message that ends a transaction; gives the transaction where nothing of it was sent."""
-    connection, _, own = key
-    if code in (COMMIT_PREPARED, ROLLBACK_PREPARED):
-        found = prepared.pop((connection, own), None)
-        if found is None:
-            found = _Open(connection, own, False)
-            yield found
-        found.decided = number
-        found.state = State.COMMIT_PREPARED if code == COMMIT_PREPARED else State.ROLLED_BACK
-        return
-    known = streamed.get(key)
-    if code == STREAM_ABORT and known is not None:
-        sub = subxid_of(number)
-        if sub is not None and sub != own:
-            known.subaborts.append((number, sub))
-            return
-    if known is None:
-        known = _Open(connection, own, True)
-        yield known
-    streamed.pop(key, None)
-    known.end = number
-    if code == STREAM_COMMIT:
-        known.state = State.COMMITTED
-    elif code == STREAM_ABORT:
-        known.state = State.ABORTED
-    else:
-        known.state = State.PREPARED
-        prepared[connection, own] = known
+    ones = np.ones(len(whole), np.int32)
+    plain = Columns(stream, xid, state, False, end, np.zeros_like(ones), ones, whole)
+    more = joined(pieces, in_stream, closer, marked, rows, subxid_of)
+    return Transactions(pieces, [plain, *more])
