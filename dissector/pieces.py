@@ -37,9 +37,10 @@ _CODES = {
 }
 """Name of a pgoutput message -> what it does to transactions."""
 
-OPENERS = (BEGIN, STREAM_START, BOUNDARY)
 CLOSERS = (COMMIT, PREPARE, STREAM_STOP)
 ENDS = (STREAM_COMMIT, STREAM_ABORT, STREAM_PREPARE, COMMIT_PREPARED, ROLLBACK_PREPARED)
+OPENERS = (BEGIN, STREAM_START, BOUNDARY, *ENDS)
+"""What stands inside no piece: where one is open, the message that closes it was lost."""
 
 
 def _code(path: Path) -> int:

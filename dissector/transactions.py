@@ -139,6 +139,7 @@ class Transactions:
         pieces, parts = self._pieces, self._parts
         near = np.flatnonzero((pieces.first[parts] <= number) & (number <= pieces.last[parts]))
         order = np.argsort(self._begins, kind="stable")
+        order = order[self._counts[order] > 0]  # the others begin where the next does
         owners = np.searchsorted(self._begins[order], near, side="right") - 1
         ends = np.flatnonzero((self.end == number) | (self.decided == number))
         subs = [p for p, told in self._subaborts.items() if number in (n for n, _ in told)]

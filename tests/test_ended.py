@@ -95,3 +95,31 @@ def test_transactions_are_put_together_as_a_receiver_would(told) -> None:
          t.subaborts)
         for t in table
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("opening", "end"),
+    [("Stream Start", "Stream Commit"), ("Stream Start", "Stream Abort"), ("Begin", "Stream Commit"),
+     ("Begin Prepare", "Rollback Prepared")],
+)  # fmt: skip
+def test_an_end_stands_in_no_piece_whose_own_end_was_lost(opening, end) -> None:
+    parts = [(0, opening, 5), (0, "Insert", 5), (0, end, 6), (0, "Insert", 0)]
+    table = transactions(made_index(parts), lambda number: None)
+    assert [(t.xid, t.segments) for t in table] == [(5, ((1, 2),)), (6, ()), (0, ((4, 4),))]
+    assert [table.rows(i).tolist() for i in range(3)] == [[1, 2], [3], [4]]
+
+
+LOSSY = (*NAMES[:6], "Begin", "Insert", "Commit", "Begin Prepare", "Prepare", "Stream Start",
+         "Stream Stop", "Message", "Relation")  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.sampled_from(LOSSY), st.integers(1, 3)), max_size=30)
+)
+def test_whatever_is_lost_a_message_belongs_to_one_transaction_at_most(parts) -> None:
+    table = transactions(made_index(parts), lambda number: None)
+    owners = [(n, i) for i in range(len(table)) for n in table.rows(i).tolist()]
+    assert len(owners) == len(dict(owners))
+    assert all(table.of(n) == i for n, i in owners)
+    assert all(t.messages == len(table.rows(i)) for i, t in enumerate(table))
