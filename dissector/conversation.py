@@ -26,35 +26,16 @@ class Statement:
     text: str = ""
     row: Schema | None = None
     parameters: Schema | None = None
-    _made: dict[tuple[int, ...], tuple[Schema, Schema]] = field(default_factory=dict)
-
-    def formatted(self, formats: tuple[int, ...]) -> Schema | None:
-        """Its columns with Bind's format codes; the same object for the same codes."""
-        if self.row is None:
-            return None
-        made = self._made.get(formats)
-        if made is None or made[0] is not self.row:
-            if len(self._made) >= _FORMS:
-                self._made.clear()
-            made = self._made[formats] = self.row, with_formats(self.row, formats)
-        return made[1]
 
 
 @dataclass(slots=True, eq=False)
 class Portal:
-    """A bound statement with the formats that its results will have."""
+    """A bound statement with the formats that its results will have; row: the columns of its rows in
+    these formats, None where nobody described them yet."""
 
     statement: Statement = field(default_factory=Statement)
     formats: tuple[int, ...] = ()
     row: Schema | None = None
-
-    def result(self) -> Schema | None:
-        """The columns of its rows with the formats of this portal, None where nobody described them."""
-        if self.row is not None:
-            return self.row
-        if self.statement.row is not None:
-            self.row = self.statement.formatted(self.formats)
-        return self.row
 
 
 @dataclass(slots=True, eq=False)
@@ -102,6 +83,26 @@ def with_formats(schema: Schema, formats: tuple[int, ...]) -> Schema:
     return replace(schema, columns=columns)
 
 
+class _Forms:
+    """Descriptions with format codes: the same object for the same description and codes."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, int, tuple[int, ...]], tuple[Schema, Schema]] = {}
+
+    def of(self, schema: Schema, formats: tuple[int, ...], count: int = 0) -> Schema:
+        """`schema` with `formats`, and at least `count` columns: the further ones of unknown type."""
+        key = (id(schema), count, formats)
+        made = self._made.get(key)
+        if made is None or made[0] is not schema:
+            first = len(schema.columns) + 1
+            more = tuple(Column(f"${i}") for i in range(first, count + 1))
+            whole = replace(schema, columns=schema.columns + more) if more else schema
+            if len(self._made) >= _FORMS:
+                self._made.clear()
+            made = self._made[key] = schema, with_formats(whole, formats)
+        return made[1]
+
+
 _UNKNOWN = Schema("parameters")
 
 
@@ -117,7 +118,8 @@ class Conversation:
         self.statements: dict[str, Statement] = {}
         self.portals: dict[str, Portal] = {}
         self._sent: dict[str, Statement | None] = {}
-        self._bound: dict[tuple[int, int, tuple[int, ...]], tuple[Schema, Schema]] = {}
+        self._forms = _Forms()
+        self._typed: dict[tuple[int, ...], Schema] = {}  # parameters by their types
         self.skipping = False
 
     # what the frontend sends
@@ -136,8 +138,13 @@ class Conversation:
     def parse(self, name: str, text: str, oids: tuple[int, ...]) -> None:
         statement = Statement(text)
         if any(oids):
-            columns = tuple(Column(f"${i}", oid) for i, oid in enumerate(oids, start=1))
-            statement.parameters = Schema("parameters", columns)
+            typed = self._typed.get(oids)
+            if typed is None:
+                if len(self._typed) >= _FORMS:
+                    self._typed.clear()
+                columns = tuple(Column(f"${i}", oid) for i, oid in enumerate(oids, start=1))
+                typed = self._typed[oids] = Schema("parameters", columns)
+            statement.parameters = typed
         self._add(Request("parse", text, target=("S", name), statement=statement))
 
     def bind(
@@ -151,16 +158,7 @@ class Conversation:
             return None
         known = self._sent[statement] if statement in self._sent else self.statements.get(statement)
         described = (known and known.parameters) or _UNKNOWN
-        key = (id(described), count, parameter_formats)
-        made = self._bound.get(key)
-        if made is None or made[0] is not described:
-            first = len(described.columns) + 1
-            more = tuple(Column(f"${i}") for i in range(first, count + 1))
-            whole = replace(described, columns=described.columns + more)
-            if len(self._bound) >= _FORMS:
-                self._bound.clear()
-            made = self._bound[key] = described, with_formats(whole, parameter_formats)
-        return made[1]
+        return self._forms.of(described, parameter_formats, count)
 
     def describe(self, kind: str, name: str) -> None:
         self._add(Request("describe", target=(kind, name)))
@@ -299,7 +297,11 @@ class Conversation:
             return None
         if head.kind == "execute":
             portal = self.portals.get(head.target[1])
-            return None if portal is None else portal.result()
+            if portal is None:
+                return None
+            if portal.row is None and portal.statement.row is not None:
+                portal.row = self._forms.of(portal.statement.row, portal.formats)
+            return portal.row
         return head.row
 
     def failed(self) -> None:

@@ -142,6 +142,18 @@ def values(
     return Values(path, _fields_of(node), findings(node))
 
 
+def ordinary(data: bytes, layer: str, dialect: Dialect) -> Values | None:
+    """What `values` gives for a message in which nothing is unusual; None for every other one."""
+    readers = _value_readers.get(dialect)
+    if readers is None:
+        readers = _value_readers[dialect] = _Readers(dialect, "fields")
+    names: list[str] = []
+    fields: dict[str, Any] = {}
+    if isinstance(data, bytes) and readers.read(layer, data, 0, len(data), fields, names):
+        return Values(tuple(names), fields, [])
+    return None
+
+
 def _fields_of(node: Node) -> dict[str, Any]:
     """What the generated ``fields`` reader makes, from a tree."""
     made: dict[str, Any] = {}

@@ -195,19 +195,20 @@ class Framer(Damage):
             return
         directions = [DIRECTIONS[self._direction(side)] for side in sides]
         bounds = [recognise.bounds("frontend" if d == "F" else "backend") for d in directions]
-        ends: list[int] = [-1, -1]  # of the next message in the buffer, 0 for none
-        places: list[int] = [0, 0]
+        ends = [0, 0]  # of the next message in the buffer, 0 for none
+        places = [(0, 0, 0), (0, 0, 0)]  # of its last byte: arrival, frame, time
+        unknown = [0, 1]
         while True:
-            for i, side in enumerate(sides):
-                if ends[i] < 0:
-                    end = self._end_of(side, bounds[i])
-                    if end < 0 or (not end and side.waiting):
-                        return
-                    ends[i] = end
-                    places[i] = side.place(side.base + end)[0] if end else 0
+            for i in unknown:
+                side = sides[i]
+                end = ends[i] = self._end_of(side, bounds[i])
+                if end < 0 or (not end and side.waiting):
+                    return
+                if end:
+                    places[i] = side.place(side.base + end)
             if not (ends[0] or ends[1]):
                 return
-            mine = int(not ends[0] or (ends[1] > 0 and places[1] < places[0]))
+            mine = int(not ends[0] or (ends[1] > 0 and places[1][0] < places[0][0]))
             if self._held(sides[mine]):
                 mine = 1 - mine
                 if not ends[mine] or self._held(sides[mine]):
@@ -217,8 +218,8 @@ class Framer(Damage):
             fits = lane and self.fast and side.buffer[side.at] == LANE_TAGS[lane]
             if fits and side.offset() >= side.slow_until:
                 return
-            yield self._message(side, ends[mine] - side.at)
-            ends[mine] = -1
+            yield self._message(side, ends[mine] - side.at, place=places[mine])
+            unknown = [mine]
             if self._special(side):
                 return
 

@@ -215,11 +215,13 @@ class Indexer:
 
     def _singles(self, rows: list[tuple[int, Framed]]) -> Columns:
         tables = self.tables
+        dialects = {id(row.context.dialect): row.context.dialect for _, row in rows}
+        numbers = {key: tables.dialects.number(dialect) for key, dialect in dialects.items()}
         table = [
             (
                 row.frame, row.time, number, row.direction, row.offset, row.length,
                 tables.paths.number(row.context.path), row.context.lsn, row.context.xid,
-                row.context.schema, tables.dialects.number(row.context.dialect),
+                row.context.schema, numbers[id(row.context.dialect)],
                 int(row.severity), row.flags,
             )
             for number, row in rows

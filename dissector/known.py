@@ -50,12 +50,12 @@ class Context:
     path: names by the release in force, ("CopyData", "XLogData", "Insert"). lsn: NO_LSN for none.
     xid: 0 for none. schema: a number in Tables.schemas, 0 for none. subxid: that a Stream Abort rolls
     back. found: what only the state can tell (what is wrong inside the message is the annotator's to
-    say). read: how it was read at first.
+    say). read: how it was read at first; own: the tree where it is another one.
     """
 
     path: tuple[str, ...]
     dialect: Dialect
-    tree: Node
+    own: Node | None
     lsn: int = NO_LSN
     xid: int = 0
     schema: int = 0
@@ -64,9 +64,17 @@ class Context:
     found: list[Finding] = field(default_factory=list)
     read: Read | None = None
 
+    @property
+    def tree(self) -> Node:
+        """The message, taken apart."""
+        if self.own is None:
+            assert self.read is not None
+            return self.read.tree
+        return self.own
+
     def worst(self) -> int:
         """The worst severity of what is wrong inside the message, 0 for nothing."""
-        if self.read is not None and self.read.tree is self.tree:
+        if self.own is None and self.read is not None:
             return self.read.severity
         return max((f.severity for f in findings(self.tree)), default=0)
 

@@ -186,7 +186,7 @@ class PgoutputState:
             dialect = session.dialect("B")
             tree = annotate(data, "backend", dialect)
             if not any(f.severity >= Severity.ERROR for f in findings(tree)):
-                context.dialect, context.tree = dialect, tree
+                context.dialect, context.own = dialect, tree
                 return
         self.in_stream, self.parallel = before
 

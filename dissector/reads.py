@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import catalogue
 from .annotate import annotate
+from .decode import ordinary
 from .facts import Facts, of_node
 from .node import Node, findings
 from .spec import Dialect, Message
@@ -12,23 +14,42 @@ from .spec import Dialect, Message
 SHORT, KEPT = 256, 2048
 """Bytes of a message that is kept, and how many of them in one dialect."""
 
+_COPY_DATA = str(catalogue.by_name("CopyData").tag).encode()
+
 DIALECTS = 16
 """Dialects whose messages are kept apart."""
 
 
 class Read:
-    """A message in one dialect: its tree, its declaration (None where it is none that is known), the path
-    of its row, and the worst severity of what is wrong inside it. Nobody changes what it holds."""
+    """A message in one dialect: its declaration (None where it is none that is known), the path of its
+    row, and the worst severity of what is wrong inside it. Nobody changes what it holds."""
 
-    __slots__ = ("_facts", "message", "path", "schemas", "severity", "tree")
+    __slots__ = ("_facts", "_given", "_tree", "message", "path", "schemas", "severity")
 
-    def __init__(self, tree: Node) -> None:
-        self.tree = tree
-        self.message = tree.declaration if isinstance(tree.declaration, Message) else None
-        self.path = (tree.name,)
-        self.severity = int(max((f.severity for f in findings(tree)), default=0))
+    def __init__(self, data: bytes, layer: str, dialect: Dialect) -> None:
+        self._given = data, layer, dialect
+        self._tree: Node | None = None
         self._facts: Facts | None = None
         self.schemas: dict[str, Any] = {}  # what a description says, by encoding; for the session
+        self.severity = 0
+        # What CopyData carries is looked at as a tree in any case.
+        quick = ordinary(data, layer, dialect) if data[:1] != _COPY_DATA else None
+        if quick is not None:
+            self._facts = quick.fields
+            self.path = quick.path
+            self.message: Message | None = catalogue.by_name(quick.path[0], dialect.release)
+        else:
+            tree = self.tree
+            self.path = (tree.name,)
+            self.message = tree.declaration if isinstance(tree.declaration, Message) else None
+            self.severity = int(max((f.severity for f in findings(tree)), default=0))
+
+    @property
+    def tree(self) -> Node:
+        """The message, taken apart."""
+        if self._tree is None:
+            self._tree = annotate(*self._given)
+        return self._tree
 
     @property
     def facts(self) -> Facts:
@@ -54,7 +75,7 @@ class Reads:
         """The message `data`; the same one for the same bytes, as long as it is kept."""
         found = self._kept.get(data)
         if found is None:
-            found = Read(annotate(data, self.layer, self.dialect))
+            found = Read(data, self.layer, self.dialect)
             if len(data) <= SHORT:
                 if len(self._kept) >= KEPT:
                     self._kept.clear()

@@ -43,7 +43,7 @@ class Session(Streaming):
             layer = "frontend" if direction == "F" else "backend"
             reads = self._reads[direction] = reads_of(layer, dialect)
         read = reads.read(data)
-        context = Context(read.path, dialect, read.tree, assumed=self.assumed(), read=read)
+        context = Context(read.path, dialect, None, assumed=self.assumed(), read=read)
         message = read.message
         if message is None:
             return context

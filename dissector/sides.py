@@ -191,7 +191,7 @@ class Side:
                 self.ends, self.ends.tolist(), self.arrivals.tolist(), self.frames.tolist(),
                 self.times.tolist(),
             )  # fmt: skip
-        i = min(bisect_left(lists[1], end), len(lists[1]) - 1)
+        i = bisect_left(lists[1], end, 0, len(lists[1]) - 1)
         return lists[2][i], lists[3][i], lists[4][i]
 
     def places(self, ends: Array) -> Array:

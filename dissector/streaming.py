@@ -49,8 +49,8 @@ class Streaming(Known):
         """Read a CopyData once more: the state that was assumed for it is another."""
         context.dialect = self.dialect(direction)
         layer = "frontend" if direction == "F" else "backend"
-        context.tree = annotate(data, layer, context.dialect)
-        context.path = (context.tree.name,)
+        context.own = annotate(data, layer, context.dialect)
+        context.path = (context.own.name,)
         context.assumed, context.lsn, context.xid, context.schema = True, NO_LSN, 0, 0
 
     def _misjudged_backup(self, context: Context) -> bool:

@@ -139,14 +139,18 @@ class Units:
         known = recognise.plausible_header(layer, (side.buffer[after : after + 5]), 0)
         return chr(tag).isalnum() and tag < 128 and (known > 0 or after == len(side.buffer))
 
-    def _message(self, side: Side, size: int, missing: int = 0) -> Framed:
-        """A message of which `size` bytes lie at the cursor (and `missing` more are not there)."""
+    def _message(
+        self, side: Side, size: int, missing: int = 0, place: tuple[int, int, int] | None = None
+    ) -> Framed:
+        """A message of which `size` bytes lie at the cursor (and `missing` more are not there); place: of
+        its last byte, where it is at hand."""
         data = side.buffer[side.at : side.at + size]
         direction = self._direction(side)
         start = side.offset()
         context = self.session.feed(DIRECTIONS[direction], data)
-        found = side.notes + context.found
-        side.notes = []
+        found = context.found
+        if side.notes:
+            found, side.notes = side.notes + found, []
         flags = ASSUMED if context.assumed else 0
         severity = 0
         if missing:
@@ -159,7 +163,7 @@ class Units:
                 severity = max(severity, *(f.severity for f in found_too), 0)
         if found:
             severity = max(severity, *(f.severity for f in found))
-        arrival, frame, time = side.place(start + size)
+        arrival, frame, time = place or side.place(start + size)
         side.at += size
         side.consumed += size
         side.count += 1

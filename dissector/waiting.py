@@ -17,6 +17,9 @@ BOTH_WAYS = ("pgoutput", "plugin", "wal")
 """Modes of COPY BOTH: servers were seen to send a keepalive after their CopyDone."""
 
 
+_NO_COPY_IN = ("", *BOTH_WAYS)
+
+
 def _tag(name: str) -> int:
     return ord(catalogue.by_name(name).tag)
 
@@ -64,8 +67,7 @@ def waits(session: Session, direction: str, tag: int) -> bool:
         kinds = ANSWERS.get(tag)
         if kinds is None or not session.started:
             return session.auth_due and tag in ANSWERS
-        copying = session.copy["F"] not in ("", *BOTH_WAYS) and not session.copies.broken
-        if tag == COMPLETE and copying:
+        if tag == COMPLETE and session.copy["F"] not in _NO_COPY_IN and not session.copies.broken:
             return True  # the client's CopyDone comes first
         return not session.conversation.asked(kinds)
     if tag in COPYING:
