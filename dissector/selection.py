@@ -8,6 +8,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from .holding import holder
 from .view import Capture, MessageView
 
 Wanted = str | Iterable[int] | None
@@ -45,7 +46,7 @@ def _parts(capture: Capture, expression: Wanted, limit: int | None) -> Iterator[
 
         chosen = compiled(expression)  # what is wrong in it is told before the capture is read
         capture.read()
-        for step in chosen.search(capture.index, capture.message):
+        for step in chosen.search(capture.index, capture.message, holding=holder(capture)):
             yield np.asarray(step.rows, np.int64) + 1
             capture.undecided = chosen.gave_up
         return

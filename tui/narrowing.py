@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from textual.screen import Screen
 
+from dissector.holding import holder
 from dissector.query import Filter, QueryError, compile
 from dissector.rows import Growing
 from tui.jobs import Job, Step
@@ -148,7 +149,9 @@ class Narrowing:
             return
 
         def steps() -> Iterator[Step]:
-            for found in chosen.search(capture.index, capture.message, start, count):
+            for found in chosen.search(
+                capture.index, capture.message, start, count, holder(capture)
+            ):
                 yield Step(found.rows + 1, found.done, found.total)
 
         now.job = Job(steps).start()

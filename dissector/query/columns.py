@@ -46,6 +46,25 @@ class Leaf:
         raise NotImplementedError
 
 
+@dataclass(frozen=True, slots=True)
+class Held(Leaf):
+    """What the bytes of a message must hold for a condition on its content: one of `parts`. Columns do not
+    tell, so for them every row may. numbers: or a number with an exponent. binary: or a value in binary."""
+
+    parts: frozenset[bytes]
+    numbers: bool = False
+    binary: bool = False
+
+    def mask(self, index: IndexLike, start: int, stop: int) -> Mask:
+        return np.ones(stop - start, bool)
+
+    def either(self, other: Held) -> Held:
+        """What holds where this one or the other does."""
+        return Held(
+            self.parts | other.parts, self.numbers or other.numbers, self.binary or other.binary
+        )
+
+
 @dataclass(eq=False, slots=True)
 class Every(Leaf):
     """All rows or none."""

@@ -14,9 +14,10 @@ from dissector.node import Node
 from dissector.spec import Field
 from dissector.text import decode_text
 
-from .columns import BOOLEANS, TEXT_OPERATORS, need_equality
+from .columns import BOOLEANS, TEXT_OPERATORS, Held, need_equality
 from .errors import QueryError, did_you_mean
 from .names import Declared, Names, is_subsequence
+from .needs import needed
 from .protocols import MessageLike
 from .tuples import STATES, TupleColumn, columns_of
 from .values import (
@@ -98,7 +99,7 @@ class FieldLeaf:
     where there is a value and none is equal. tests None asks whether the field is there.
 
     meant: (message, names down to the field) of each. exact: what the user wrote, where it names
-    carriers or elements, which `meant` has not.
+    carriers or elements, which `meant` has not. needs: what the message's bytes must hold.
     """
 
     name: str
@@ -106,6 +107,7 @@ class FieldLeaf:
     exact: Segments
     tests: dict[Any, Test] | None
     negated: bool = False
+    needs: Held | None = None
 
     def test(self, facts: Facts) -> bool:
         found = False
@@ -149,11 +151,12 @@ class FindingLeaf:
 
 @dataclass(eq=False, slots=True)
 class ColumnTest:
-    """A condition on one column of a row."""
+    """A condition on one column of a row; needs: what the row's bytes must hold."""
 
     name: str
     check: Callable[[str], bool] | None
     negated: bool = False
+    needs: Held | None = None
 
     def holds(self, column: TupleColumn) -> bool:
         text: str | None
@@ -211,7 +214,8 @@ def column_test(name: str, op: str, items: list[Item], position: int) -> ColumnT
         check = lambda text: exact(text) or exact(text.partition("(")[0])  # noqa: E731
     if name == "value" and op not in TEXT_OPERATORS:
         check = _value_test(op, items, check)
-    return ColumnTest(name, check, negated)
+    needs = needed(op, items, True) if name == "value" and not negated else None
+    return ColumnTest(name, check, negated, needs)
 
 
 def _number(text: str) -> Decimal | None:
@@ -289,7 +293,10 @@ def field_leaf(
     if not tests:
         assert problem is not None
         raise problem
-    return FieldLeaf(own, meant, exact, tests, negated)
+    as_sent = not negated and all(d.field.kind.rule == "string" for d in declared)
+    return FieldLeaf(
+        own, meant, exact, tests, negated, needed(op, items, False) if as_sent else None
+    )
 
 
 def _field_test(field: Field, op: str, items: list[Item], position: int) -> Test:

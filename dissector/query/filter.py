@@ -11,7 +11,7 @@ import numpy as np
 
 from dissector.spec import Message
 
-from .columns import Leaf, Mask
+from .columns import Held, Leaf, Mask
 from .fields import Facts
 from .grammar import parse
 from .names import Names, default_names
@@ -22,8 +22,15 @@ from .values import Pattern
 BATCH = 65_536
 """Rows whose columns are asked at once while searching: a few milliseconds, and little memory."""
 
+LOOKED = 4096
+"""Rows whose bytes are looked through at once."""
+
 PAUSE = 0.05
 """Seconds after which a search gives what it has found: a list fills while one looks on."""
+
+
+Holding = Callable[[np.ndarray, Held], Mask]
+"""(places of rows from 0, ascending int64; what is looked for) -> which of them can hold it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +106,18 @@ class Filter:
         open_message: Callable[[int], MessageLike],
         start: int = 0,
         stop: int | None = None,
+        holding: Holding | None = None,
     ) -> Iterator[Found]:
         """Find the rows [start, stop) that pass, opening only those that columns cannot decide.
 
-        open_message: row number (from 1) -> message. Gives a `Found` at least every `PAUSE` seconds and
-        one for the end; between two, the caller may stop (close the generator) or do other work.
+        open_message: row number (from 1) -> message. holding: tells which messages can hold certain bytes
+        (`dissector.holding.holder`); others are not opened. Gives a `Found` at least every `PAUSE`
+        seconds and one for the end; between two, the caller may stop (close the generator) or do other
+        work.
         """
         stop = len(index) if stop is None else min(stop, len(index))
         start = max(0, min(start, stop))
         total, opened = stop - start, 0
-        found: list[int] = []
         last = time.monotonic()
         for low in range(start, stop, BATCH):
             high = min(low + BATCH, stop)
@@ -120,20 +129,50 @@ class Filter:
             if self.columns_only:
                 yield Found(np.flatnonzero(possible) + low, high - start, total, opened)
                 continue
-            for place in np.flatnonzero(possible).tolist():
-                passes = bool(certain[place])
-                if not passes:
-                    opened += 1
-                    passes = self._opened(open_message(low + place + 1), masks, place)
-                if passes:
-                    found.append(low + place)
-                if time.monotonic() - last > PAUSE:
-                    yield Found(np.array(found, np.int64), low + place + 1 - start, total, opened)
-                    found, last = [], time.monotonic()
+            found: list[int] = []
+            for places in self._narrowed(index, low, high, possible, certain, holding):
+                for place in places.tolist():
+                    passes = bool(certain[place])
+                    if not passes:
+                        opened += 1
+                        passes = self._opened(open_message(low + place + 1), masks, place)
+                    if passes:
+                        found.append(low + place)
+                    if time.monotonic() - last > PAUSE:
+                        rows = np.array(found, np.int64)
+                        yield Found(rows, low + place + 1 - start, total, opened)
+                        found, last = [], time.monotonic()
             yield Found(np.array(found, np.int64), high - start, total, opened)
-            found = []
         if not total:
             yield Found(np.zeros(0, np.int64), 0, 0, 0)
+
+    def _narrowed(
+        self, index: IndexLike, low: int, high: int, possible: Mask, certain: Mask,
+        holding: Holding | None,
+    ) -> Iterator[np.ndarray]:  # fmt: skip
+        """Places from `low` of rows that can pass, ascending, in parts: as far as what the messages hold
+        tells, too."""
+        places = np.flatnonzero(possible)
+        if self._tree is None or holding is None:
+            yield places
+            return
+        asked = False
+        for first in range(0, len(places), LOOKED):
+            part = places[first : first + LOOKED]
+            open_ = part[~certain[part]]
+
+            def held(needs: Held, open_: np.ndarray = open_) -> Mask:
+                nonlocal asked
+                asked = True
+                mask = np.ones(high - low, bool)
+                mask[open_] = holding(open_ + low, needs)
+                return mask
+
+            can, _ = self._tree.bounds(row_masks(index, low, high, held))
+            if not asked:  # there is no such condition
+                yield places
+                return
+            yield part[can[part]]
 
     def _opened(self, message: MessageLike, masks: Callable[[Leaf], Mask], place: int) -> bool:
         assert self._tree is not None
@@ -151,11 +190,11 @@ def compile(text: str, messages: Sequence[Message] | None = None) -> Filter:
     return Filter(text, tree, names, patterns)
 
 
-def matching(capture: CaptureLike, text: str) -> Iterator[int]:
+def matching(capture: CaptureLike, text: str, holding: Holding | None = None) -> Iterator[int]:
     """Numbers (from 1) of the messages of an indexed capture that pass, ascending, as they are found.
 
-    Raises QueryError at once, not when the first number is asked for.
+    holding: as in `Filter.search`. Raises QueryError at once, not when the first number is asked for.
     """
     chosen = compile(text)
-    steps = chosen.search(capture.index, capture.message)
+    steps = chosen.search(capture.index, capture.message, holding=holding)
     return (place + 1 for step in steps for place in step.rows.tolist())

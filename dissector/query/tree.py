@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 
-from .columns import Leaf, Mask
+from .columns import Held, Leaf, Mask
 from .errors import QueryError
 from .fields import ColumnTest, Facts, FieldLeaf, FindingLeaf
 from .protocols import IndexLike
@@ -65,6 +66,14 @@ class OnColumns(Expr):
         return row(self.condition)
 
 
+def _may_hold(masks: Masks, where: Leaf, needs: Held | None) -> Bounds:
+    """The bounds of what needs the message: rows that have what it asks for, and maybe the bytes."""
+    possible = masks(where).copy()
+    if needs is not None:
+        possible &= masks(needs)
+    return possible, np.zeros(len(possible), bool)
+
+
 @dataclass(eq=False, slots=True)
 class OnMessage(Expr):
     """A condition that needs the message. where: rows that can have what it asks for."""
@@ -73,8 +82,8 @@ class OnMessage(Expr):
     where: Leaf
 
     def bounds(self, masks: Masks) -> Bounds:
-        possible = masks(self.where).copy()
-        return possible, np.zeros(len(possible), bool)
+        needs = self.condition.needs if isinstance(self.condition, FieldLeaf) else None
+        return _may_hold(masks, self.where, needs)
 
     def test(self, facts: Facts, row: Callable[[Leaf], bool]) -> bool:
         return self.condition.test(facts)
@@ -101,10 +110,10 @@ class AnyColumn(Expr):
 
     inner: Expr
     where: Leaf
+    needs: Held | None
 
     def bounds(self, masks: Masks) -> Bounds:
-        possible = masks(self.where).copy()
-        return possible, np.zeros(len(possible), bool)
+        return _may_hold(masks, self.where, self.needs)
 
     def test(self, facts: Facts, row: Callable[[Leaf], bool]) -> bool:
         return any(map(self.inner.holds, facts.columns()))
@@ -170,6 +179,19 @@ class Not(Expr):
         return not self.inner.holds(column)
 
 
+def _needs(expr: Expr) -> Held | None:
+    """What the bytes of a row must hold for one of its columns to fulfil `expr`; None: not known."""
+    if isinstance(expr, OnColumn):
+        return expr.condition.needs
+    if not isinstance(expr, Several):
+        return None
+    members = [_needs(each) for each in expr.members]
+    known = [each for each in members if each is not None]
+    if expr.every:  # the longest is the rarest
+        return max(known, key=lambda each: min(map(len, each.parts)), default=None)
+    return reduce(Held.either, known) if len(known) == len(members) else None
+
+
 # --- building --------------------------------------------------------------------------------------
 
 
@@ -228,7 +250,7 @@ def close(expr: Expr, where: Leaf) -> Expr:
     if isinstance(expr, Several) and not (expr.every and any(map(_positive, expr.members))):
         members = [close(each, where) for each in expr.members]
         return Several(members, expr.every, depth=expr.depth + 1)
-    return AnyColumn(expr, where, depth=expr.depth + 1)
+    return AnyColumn(expr, where, _needs(expr), depth=expr.depth + 1)
 
 
 def _positive(expr: Expr) -> bool:
@@ -257,11 +279,16 @@ def _deeper(members: list[Expr], position: int) -> int:
     return depth
 
 
-def row_masks(index: IndexLike, start: int, stop: int) -> Masks:
-    """Evaluate leaves over the rows [start, stop), each once."""
+def row_masks(
+    index: IndexLike, start: int, stop: int, held: Callable[[Held], Mask] | None = None
+) -> Masks:
+    """Evaluate leaves over the rows [start, stop), each once; held: answers for what messages hold,
+    asked each time."""
     known: dict[int, Mask] = {}
 
     def masks(leaf: Leaf) -> Mask:
+        if held is not None and isinstance(leaf, Held):
+            return held(leaf)
         mask = known.get(id(leaf))
         if mask is None:
             mask = known[id(leaf)] = leaf.mask(index, start, stop)

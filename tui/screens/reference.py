@@ -300,9 +300,10 @@ class ReferenceScreen(Screen[None]):
         if self._capture is None:
             self.notify("There is no capture behind these messages.", markup=False)
             return
+        from dissector.holding import holder
         from dissector.query import matching
 
-        first = next(iter(matching(self._capture, expression)), 0)
+        first = next(iter(matching(self._capture, expression, holder(self._capture))), 0)
         if not first:
             self.notify(f"No message of this capture uses {self._shown}.", markup=False, timeout=4)
             return

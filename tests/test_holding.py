@@ -1,0 +1,108 @@
+"""A filter on values opens only messages whose bytes can pass, and finds what it finds without that."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dissector import encodings, query
+from dissector.holding import holder
+from dissector.node import leaves
+from dissector.query.needs import _SURE, needed
+from dissector.query.values import Literal
+from dissector.view import Capture, open_capture
+
+CAPTURES = Path(__file__).parent.parent / "captures"
+NAMES = [
+    "pg18-proto4.pcap", "pg12-latin1.pcap", "pg17-proto4-binary.pcap", "tour.pcapng",
+    "conversation/query-extended.pcap", "conversation/copy.pcap",
+]  # fmt: skip
+MOST = 300
+"""Rows of each that are looked at: opening every one takes its time."""
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def capture(request: pytest.FixtureRequest) -> Capture:
+    return open_capture([str(CAPTURES / request.param)]).read()
+
+
+def found(capture: Capture, expression: str, quick: bool) -> tuple[list[int], int]:
+    """(rows that pass, messages opened)."""
+    opened = []
+
+    def open_message(number: int):
+        opened.append(number)
+        return capture.message(number)
+
+    steps = query.compile(expression).search(
+        capture.index, open_message, 0, MOST, holder(capture) if quick else None
+    )
+    return np.concatenate([step.rows for step in steps]).tolist(), len(opened)
+
+
+def texts(capture: Capture) -> list[str]:
+    """Values of rows, as far apart as the capture has them."""
+    seen = {}
+    last = min(MOST, capture.count)
+    for number in range(1, last + 1, max(1, last // 200)):
+        for leaf in leaves(capture.message(number).tree):
+            if isinstance(leaf.value, bytes) and 0 < len(leaf.value) < 40:
+                seen[leaf.value.decode("utf-8", "surrogateescape")] = None
+    return list(seen)[:: max(1, len(seen) // 5)]
+
+
+def test_what_is_found_is_the_same(capture: Capture) -> None:
+    expressions = ["value == 1", "value == 0.5", "value in {1, 2, 30}", 'value == "nowhere"',
+                   "value contains e", "not value == 2", "value != 1", "value in {1..3}",
+                   'query contains "select" or value contains "a"', "gid or value == 7",
+                   "xid > 0 and not (value contains 1 and column.name contains i)"]  # fmt: skip
+    for text in texts(capture):
+        if '"' in text or "\\" in text or not text.isprintable():
+            continue
+        expressions += [f'value == "{text}"', f'value contains "{text[1:]}"', f'query == "{text}"']
+        if text.isdecimal():
+            expressions += [f"value == {text}", f"value in {{{text}.0, 00{text}}}"]
+    total = 0
+    for expression in expressions:
+        slow, _ = found(capture, expression, quick=False)
+        assert found(capture, expression, quick=True)[0] == slow, expression
+        total += len(slow)
+    assert total
+
+
+def test_messages_without_the_bytes_are_not_opened() -> None:
+    capture = open_capture([str(CAPTURES / "pg18-proto4.pcap")]).read()
+    rows, opened = found(capture, 'value == "no such text"', quick=True)
+    assert not rows
+    assert opened * 50 < found(capture, 'value == "no such text"', quick=False)[1]
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-999, max_value=999),
+    st.sampled_from(["{}", "+{}", "0{}", "00{}", "{}0", "{}00"]),
+    st.sampled_from(["{}", "{}0", "0{}"]),
+)
+def test_numbers_that_are_equal_hold_the_same_digits(number, written, literal) -> None:
+    text, wanted = written.format(number).replace("+-", "-"), literal.format(number)
+    try:
+        same = Decimal(text) == Decimal(wanted)
+    except ArithmeticError:  # 0-5
+        return
+    needs = needed("==", [Literal(wanted, 0)], True)
+    if same and needs is not None:
+        assert any(part in text.encode() for part in needs.parts)
+
+
+@pytest.mark.parametrize("codec", sorted({*encodings._CODECS.values(), "utf-8"}))
+def test_ascii_in_a_text_is_in_its_bytes(codec: str) -> None:
+    for first in range(256):
+        for second in range(128) if first > 127 else (0,):  # ASCII as a second byte
+            data = bytes((first, second))
+            for run in _SURE.findall(data.decode(codec, "surrogateescape")):
+                assert run.encode() in data
