@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, ClassVar
 
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.filter import LineFilter
 from textual.screen import Screen
 
@@ -18,9 +18,10 @@ from tui.marks import Marks
 from tui.model import Source
 from tui.safety import NoControls
 from tui.settings import Settings
+from tui.typed import KeysInOrder
 
 
-class DissectApp(App[None]):
+class DissectApp(KeysInOrder):
     """The program on one source. title: what was opened, for people."""
 
     CSS_PATH: ClassVar[Any] = "tui.tcss"
@@ -54,10 +55,11 @@ class DissectApp(App[None]):
         """What to show first: messages that pass a filter, and one of them."""
         self._begin = (expression, number)
 
-    def on_ready(self) -> None:
+    async def on_ready(self) -> None:
         screen = self.screen
         if any(self._begin) and isinstance(screen, MainScreen):
             screen.begin_with(*self._begin)
+        await self.keys_may_come()
 
     def on_mount(self) -> None:
         go_on_in_order(self._driver, self._draw_anew)

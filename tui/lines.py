@@ -130,19 +130,6 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         strip = Strip(segments)
         return strip.crop_extend(left, left + width, base).simplify()
 
-    def _forward_event(self, event: events.Event) -> None:
-        """Keys that open a line to type in act at once, so that what is typed next is for that line.
-
-        Textual hands a key on to the widget that has the focus when the key is read; keys that are
-        read together (a paste, a slow link) would all go to this view.
-        """
-        if isinstance(event, events.Key):
-            opens = getattr(self.screen, "OPENS_A_LINE", {}).get(event.key)
-            if opens is not None:
-                getattr(self.screen, opens)()
-                return
-        super()._forward_event(event)
-
     # Dragging an edge.
 
     def on_mouse_down(self, event: events.MouseDown) -> None:

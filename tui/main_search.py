@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from time import monotonic
-from typing import Any, ClassVar
+from typing import Any
 
 from textual import on, work
 from textual.content import Content
@@ -15,7 +15,6 @@ from textual.widgets import OptionList, Static
 from dissector.query import QueryError
 from dissector.text import visible
 from tui import present
-from tui.actions import ACTIONS
 from tui.filter_bar import FilterBar
 from tui.find_bar import FindBar
 from tui.finding import UnusableError, Wanted, list_steps, next_field
@@ -37,14 +36,6 @@ class Searches(Screen[None]):
     narrowing: Any
     octets: Any
     settings: Any
-
-    OPENS_A_LINE: ClassVar[dict[str, str]] = {
-        key: f"action_{action.name}"
-        for action in ACTIONS
-        if action.where == "main" and action.name in ("filter", "find")
-        for key in action.keys.split(",")
-    }
-    """Key -> method, for `LineView`."""
 
     _find_job: Job | None = None
     _wanted: Wanted | None = None

@@ -1,0 +1,115 @@
+"""Keys that come faster than the screen can follow: each is for what the one before has opened."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.widgets import Input
+
+from dissector.view import open_capture
+from tui import typed
+from tui.app import DissectApp
+from tui.marks import Marks
+from tui.source import CaptureSource
+
+TOUR = Path(__file__).parent.parent / "captures" / "tour.pcapng"
+
+NAMES = {" ": "space", "=": "equals_sign", "/": "slash", ":": "colon", "\r": "enter",
+         "\x06": "ctrl+f", "\x1b": "escape"}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def capture():
+    with open_capture([str(TOUR)]) as found:
+        yield found.read()
+
+
+def at_once(app: DissectApp, text: str) -> None:
+    """Put all keys into the app's queue before it sees the first."""
+    for char in text:
+        printable = char if char >= " " else None
+        app.post_message(events.Key(NAMES.get(char, char), printable))
+
+
+async def shown(what) -> bool:
+    """Wait until `what()`, ten seconds at most."""
+    for _ in range(500):
+        if what():
+            return True
+        await asyncio.sleep(0.02)
+    return False
+
+
+async def test_a_filter_typed_at_once_is_a_filter(capture):
+    truncates = [
+        n for n in range(1, capture.count + 1) if capture.message(n).path[-1] == "Truncate"
+    ]
+    assert truncates
+    app = DissectApp(CaptureSource(capture))
+    async with app.run_test(size=(100, 30)):
+        screen = app.screen
+        at_once(app, "/message == Truncate\rG")
+        assert await shown(lambda: screen.narrowing.now.expression == "message == Truncate")
+        assert await shown(lambda: list(screen.messages.numbers) == truncates)
+        assert await shown(lambda: screen.messages.number == truncates[-1])
+        assert await shown(lambda: screen.focused is screen.messages)
+
+
+async def test_dialogs_and_bars_one_after_the_other(capture):
+    """None of the letters may act as a key of the list: m marks, q quits, z zooms."""
+    app = DissectApp(CaptureSource(capture), marks=Marks())
+    async with app.run_test(size=(100, 30)):
+        screen = app.screen
+        at_once(app, ":25\rMqmz\r:7\r\x06zqm\x1bn")
+        assert await shown(lambda: screen.messages.number == 8)
+        assert screen.marks.notes == {25: "qmz"}
+        assert screen.find_bar.line.value == "zqm"
+        assert screen.maximized is None
+        assert app.screen is screen
+        assert await shown(lambda: screen.focused is screen.messages)
+
+
+async def test_keys_that_come_before_the_first_screen_wait_for_it(capture):
+    app = DissectApp(CaptureSource(capture))
+    at_once_is_early = []
+
+    def ready() -> None:
+        at_once_is_early.append(not app.screen_stack or app.screen.focused is None)
+        at_once(app, ":25\r")
+
+    app.call_later(ready)
+    async with app.run_test(size=(100, 30)):
+        assert await shown(lambda: app.screen_stack[0].messages.number == 25)
+    assert at_once_is_early == [True]
+
+
+async def test_what_is_pasted_behind_a_key_is_for_what_it_opens(capture):
+    app = DissectApp(CaptureSource(capture))
+    async with app.run_test(size=(100, 30)):
+        at_once(app, ":")
+        app.post_message(events.Paste("25"))
+        assert await shown(lambda: isinstance(app.focused, Input))
+        assert await shown(lambda: app.focused.value == "25")
+
+
+async def test_keys_that_wait_are_not_kept_by_a_widget_at_work(capture, monkeypatch):
+    """A handler that takes long delays keys; it does not lock the program."""
+    monkeypatch.setattr(typed, "PATIENCE", 0.05)
+    app = DissectApp(CaptureSource(capture))
+    async with app.run_test(size=(100, 30)):
+        screen, gate = app.screen, asyncio.Event()
+
+        async def work() -> None:
+            await gate.wait()
+
+        try:
+            screen.messages.call_later(work)  # the list takes no message until the gate opens
+            at_once(app, "t\x06")
+            app.call_later(screen.find_bar.line.focus)
+            at_once(app, "abc")
+            assert await shown(lambda: screen.find_bar.line.value == "tabc")
+        finally:
+            gate.set()
