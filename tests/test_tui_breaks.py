@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import tui_fake
 from test_tui import opened, picture, press
-from test_tui_pty import Terminal
+from test_tui_pty import PATIENCE, Terminal
 
 from dissector.errors import UsageProblem
 from dissector.view import open_capture
@@ -46,6 +46,18 @@ def test_signals_leave_in_order(number: signal.Signals, tmp_path: Path) -> None:
         assert b"\x1b[?1049l" in tty.output
         assert termios.tcgetattr(tty.master) == before
         assert tty.leave() == 128 + number
+    finally:
+        tty.stop()
+
+
+def test_a_terminal_that_goes_away_without_a_signal_ends_the_program() -> None:
+    """A pseudo terminal that does not control the program: the kernel sends no SIGHUP."""
+    tty = Terminal(START.format([str(TOUR)]))
+    try:
+        assert os.getsid(tty.process.pid) == tty.process.pid
+        assert tty.until(b"StartupMessage")
+        os.close(tty.master)
+        assert tty.process.wait(PATIENCE) == 128 + signal.SIGHUP
     finally:
         tty.stop()
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import termios
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -49,12 +51,66 @@ def by(way: Callable[[int], None]) -> Iterator[None]:
         modes = termios.tcgetattr(0)
     _way.append(way)
     try:
-        yield
+        with _while_the_terminal_is_there(way):
+            yield
     finally:
         _way.remove(way)
         if modes is not None:
             with contextlib.suppress(OSError, termios.error):
                 termios.tcsetattr(0, termios.TCSANOW, modes)
+
+
+@contextlib.contextmanager
+def _while_the_terminal_is_there(way: Callable[[int], None]) -> Iterator[None]:
+    """While this lasts, `way` is called when the terminal of the keyboard goes away, as on SIGHUP.
+
+    The signal comes only from a terminal that controls the program. Of another one (a program started
+    inside an editor or a container) reading gives nothing at once, for ever: the library's driver would
+    go round and round.
+    """
+    if not os.isatty(0) or not hasattr(select, "poll"):
+        yield
+        return
+    wake, waker = os.pipe()
+    watch = threading.Thread(target=_watch, args=(wake, way), name="terminal-watch", daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        os.close(waker)
+        watch.join()
+        os.close(wake)
+
+
+def _watch(wake: int, way: Callable[[int], None]) -> None:
+    """Wait until the other end of pipe `wake` is closed, or the terminal has gone."""
+    both = select.poll()
+    both.register(wake, 0)
+    both.register(0, 0)  # no event is asked for: a hang-up is always told
+    gone = [fd for fd, event in both.poll() if event & select.POLLHUP]
+    if wake in gone or not gone:
+        return
+    _write_into_nothing()
+    ended = select.poll()
+    ended.register(wake, 0)
+    while True:  # the interface may be about to begin, and cannot be ended before it has
+        with contextlib.suppress(SystemExit, RuntimeError):
+            way(128 + signal.SIGHUP)
+        if ended.poll(200):
+            return
+
+
+def _write_into_nothing() -> None:
+    """What is still written for a terminal that has gone is thrown away: an error would end the thread
+    of the driver that writes, and the next one to write would wait for it for ever."""
+    poll = select.poll()
+    for number in (1, 2):
+        poll.register(number, 0)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for number, event in poll.poll(0):
+        if event & select.POLLHUP:
+            os.dup2(nothing, number)
+    os.close(nothing)
 
 
 def _end(number: int, frame: object) -> None:
