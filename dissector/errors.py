@@ -11,6 +11,18 @@ class CaptureError(UserError):
     """A capture file could not be opened or is not a capture."""
 
 
+class ShorterError(CaptureError):
+    """A capture file became shorter than it was when it was opened. source: its number; at: the first
+    byte of it that was wanted and may be gone."""
+
+    def __init__(self, label: str, source: int, at: int) -> None:
+        super().__init__(
+            f"{label}: became shorter while it was read; copy it to where nobody writes, and read "
+            "the copy"
+        )
+        self.source, self.at = source, at
+
+
 class UsageProblem(Exception):  # noqa: N818
     """The command cannot be carried out as asked: exit code 2. The text says what to write."""
 

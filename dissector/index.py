@@ -18,6 +18,7 @@ import numpy as np
 from .ahead import look_ahead
 from .capture import CaptureFiles, Chunk, End, Pieces, StreamFinding, Streams
 from .capture.far import FarStreams, may_be_far
+from .errors import ShorterError
 from .findings import Finding
 from .framing import Framer
 from .links import CancelLinks
@@ -95,10 +96,21 @@ class Indexer:
         self.framers: dict[int, Framer] = {}
         self.keys = Keys(options.keylog)
         self.links = CancelLinks()
+        self._told = self.tables.lengths()
 
     def batches(self) -> Iterator[Batch]:
         """Batches until the end of the capture; the last one has `last` set."""
-        before = self.tables.lengths()
+        try:
+            yield from self._stretches()
+        except ShorterError as error:
+            self.files.became_shorter(error)
+        batch = self._batch(self.framers, [], final=True)
+        batch.last = True
+        batch.file_findings = [*self.files.findings, *self.streams.findings]
+        batch.facts = summary_facts(self.streams)
+        yield batch
+
+    def _stretches(self) -> Iterator[Batch]:
         for stretch in self.streams.batches():
             self.keys.learn(self.files)
             pieces: list[tuple[int, int, Pieces]] = []
@@ -114,18 +126,13 @@ class Indexer:
                 if isinstance(event, Chunk):
                     pieces.append((event.connection, event.direction, event.pieces))
                 framer.feed(event)
-            batch = self._batch(touched, before, pieces, final=False)
+            batch = self._batch(touched, pieces, final=False)
             for number in touched:
                 if self.framers[number].foreign:  # its bytes cost nothing from now on
                     self.streams.ignore(number)
             batch.stream_findings = list(stretch.findings)
             yield batch
-            before = self.tables.lengths()
-        batch = self._batch(self.framers, before, [], final=True)
-        batch.last = True
-        batch.file_findings = [*self.files.findings, *self.streams.findings]
-        batch.facts = summary_facts(self.streams)
-        yield batch
+            self._told = self.tables.lengths()
 
     def _framer(self, number: int) -> Framer:
         framer = self.framers.get(number)
@@ -144,7 +151,6 @@ class Indexer:
     def _batch(
         self,
         touched: Iterable[int],
-        before: tuple[int, int, int],
         pieces: list[tuple[int, int, Pieces]],
         final: bool,
     ) -> Batch:
@@ -158,7 +164,7 @@ class Indexer:
         linked = self.links.update(touched, self.framers)
         connections = [self._info(number) for number in dict.fromkeys([*touched, *sorted(linked)])]
         return Batch(
-            columns, self.tables.since(before), connections, pieces, found,
+            columns, self.tables.since(self._told), connections, pieces, found,
             self._read(), sum(source.size for source in self.files.sources), self.files.frames,
             plain=plain, subxids=subxids,
         )  # fmt: skip

@@ -95,5 +95,6 @@ def _read(capture: Capture, position: Array, length: Array, out: Bytes) -> list[
     out.high = max(out.high, int(stop.max(initial=0)))
     if out.high > source.size:
         source.grow()
+    source.need(int(stop.max(initial=0)))
     view = source.view
     return [view[a:b] for a, b in zip(position.tolist(), stop.tolist(), strict=True)]

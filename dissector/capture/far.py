@@ -25,10 +25,10 @@ import numpy as np
 from dissector.capture.connections import Connection
 from dissector.capture.events import Chunk, Event, Pieces, StreamBatch, StreamFinding
 from dissector.capture.files import CaptureFiles
-from dissector.capture.frames import FILE_SHIFT, OFFSET
+from dissector.capture.frames import FILE_SHIFT, OFFSET, distinct
 from dissector.capture.link import LinkStats
 from dissector.capture.tcp import Streams
-from dissector.errors import CaptureError
+from dissector.errors import CaptureError, ShorterError
 from dissector.findings import Finding
 from dissector.parallel import processors
 
@@ -196,10 +196,11 @@ class FarStreams:
         """status: how the other process ended, as the system says it."""
         if not isinstance(last, _Last):
             if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGBUS:
-                raise CaptureError(
-                    "the capture became shorter while it was read; copy it to where nobody "
-                    "writes, and read the copy"
-                )
+                for source in self.files.sources:  # cut in the midst of a batch
+                    if source.data.size() < source.size:
+                        at = self.files.reached.get(source.number, 0)
+                        self.files.became_shorter(ShorterError(source.label, source.number, at))
+                return
             raise CaptureError(
                 "the process that read the capture ended early; is there memory left? "
                 "With one processor (taskset -c 0 pgdissect ...) there is only one process"
@@ -270,10 +271,13 @@ class _Sender:
         self.told: Any = None
 
     def run(self) -> None:
-        for number, batch in enumerate(self.streams.batches()):
-            if number >= SLOTS and not os.read(self.free, 1):
-                return  # nobody wants more
-            _send(self.sink, self._part(batch, number % SLOTS * ROOM))
+        try:
+            for number, batch in enumerate(self.streams.batches()):
+                if number >= SLOTS and not os.read(self.free, 1):
+                    return  # nobody wants more
+                _send(self.sink, self._part(batch, number % SLOTS * ROOM))
+        except ShorterError as error:
+            self.files.became_shorter(error)
         notes = self.files.notes
         last = _Last(
             self._files(), self.streams.stats, self.streams.findings, notes.names, notes.dropped
@@ -329,6 +333,9 @@ class _Sender:
         """Put the bytes of pieces into the shared memory."""
         number, start = pieces.position >> FILE_SHIFT, pieces.position & OFFSET
         length = pieces.length.astype(np.int64)
+        for each in distinct(number).tolist():
+            mine = number == each
+            self.files.sources[each].need(int((start + length)[mine].max()), int(start[mine][0]))
         target = to + np.cumsum(length) - length
         usual = int(np.bincount(pieces.length).argmax()) if len(length) > MANY else 0
         alike = (length == usual) & (number == number[0])

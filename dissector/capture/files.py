@@ -13,18 +13,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dissector.capture.frames import FILE_SHIFT, OFFSET, Array, Columns, Interface, Notes, no_frames
+from dissector.capture.frames import (
+    FILE_SHIFT,
+    OFFSET,
+    Array,
+    Columns,
+    Interface,
+    Notes,
+    distinct,
+    no_frames,
+)
 from dissector.capture.pcap import PcapReader
 from dissector.capture.pcapng import PcapngReader
 from dissector.capture.sources import SPOOL_LIMIT, Source
-from dissector.errors import CaptureError
-from dissector.findings import Finding
+from dissector.errors import CaptureError, ShorterError
+from dissector.findings import Finding, finding
 
 BATCH_FRAMES = 16384
 """Frames in a batch: enough that numpy's cost per call vanishes, few enough to stay in cache."""
 
 BATCH_BYTES = 4 << 20
 """File bytes in a batch: what is copied out of them stays in the processor's cache."""
+
+RECORD = 32
+"""Bytes of a record or block, at least, that tell of its frame."""
 
 Path = str | PathLike[str]
 
@@ -81,6 +93,7 @@ class CaptureFiles:
             label = labels[number] if labels else ""
             source = Source(number, fspath(path), spool_limit, label=label, growing=growing)
             self.sources.append(source)
+        self._shorter: dict[int, tuple[int, Finding]] = {}
         self.follows = growing or follow is not None
         self._readers = [_reader(source, self.notes, follow) for source in self.sources]
 
@@ -152,7 +165,35 @@ class CaptureFiles:
         source = self.sources[number]
         if offset + length > source.size:
             source.grow()
+        source.need(offset + length, offset)
         return bytes(source.view[offset : offset + length])
+
+    def became_shorter(self, error: ShorterError) -> None:
+        """Tell of a file that was cut while it was read: once, of the first place that was lost."""
+        source, told = self.sources[error.source], self._shorter.get(error.source)
+        if told is not None:
+            if told[0] <= error.at:
+                return
+            self.findings.remove(told[1])
+        what = f"it became shorter while it was read, to {source.data.size():,} bytes"
+        found = finding("file-cut", error.at, file=source.label, what=what)
+        self._shorter[error.source] = error.at, found
+        self.findings.append(found)
+
+    def still_there(self, batch: FrameBatch) -> FrameBatch:
+        """The frames of `batch` before the first one that was cut off its file."""
+        columns = batch.columns
+        for number in distinct(columns.record >> FILE_SHIFT).tolist():
+            mine = np.flatnonzero(columns.record >> FILE_SHIFT == number)
+            ends = columns.offset[mine] + columns.caplen[mine] & OFFSET
+            try:
+                self.sources[number].need(int(ends.max(initial=0)))
+            except ShorterError as error:
+                first = int(mine[int(np.argmax(ends > self.sources[number].data.size()))])
+                error.at = int(columns.record[first]) & OFFSET
+                self.became_shorter(error)
+                columns = columns.rows(slice(0, first))
+        return FrameBatch(batch.first, columns)
 
     def known(self) -> tuple[list[Interface], list[Any], dict[int, list[str]]]:
         """What reading taught about the files, for `learn` in another process: picklable."""
@@ -172,11 +213,14 @@ class CaptureFiles:
     def frame(self, record: int) -> Frame:
         """The frame whose record is at position `record` (of a part that was read already)."""
         number, offset = self.split(record)
-        self.sources[number].grow()
+        source = self.sources[number]
+        source.grow()
+        source.need(min(offset + RECORD, source.size), offset)
         columns = self._readers[number].read(offset)
         face = self.notes.interfaces[int(columns.interface[0])]
         start, length = int(columns.offset[0]), int(columns.caplen[0])
-        data = bytes(self.sources[number].view[start : start + length])
+        source.need(start + length, offset)
+        data = bytes(source.view[start : start + length])
         return Frame(
             int(columns.time[0]), face.digits, face.linktype, int(columns.wirelen[0]), data, face,
             record - offset + start,

@@ -123,6 +123,10 @@ def no_frames() -> Columns:
 class Grows(Protocol):
     """`sources.Source`, as far as waiting goes."""
 
+    size: int
+
+    def need(self, stop: int, at: int = -1) -> None: ...
+
     def grow(self) -> bool: ...
 
 
@@ -139,6 +143,7 @@ def waiting(source: Grows, follow: Callable[[], bool] | None) -> Generator[Colum
         written = follow()  # asked before looking, so that the last bytes are not missed
         if source.grow():
             return True
+        source.need(source.size)
         if not written:
             return False
 

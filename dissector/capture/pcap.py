@@ -70,6 +70,7 @@ class PcapReader:
         data = source.view
         steps = np.arange(AT_ONCE)
         while pos < size:
+            source.need(size, pos)
             start, last = pos, min(size - header, pos + span)
             at: list[int] = []
             add = at.append

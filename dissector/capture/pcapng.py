@@ -113,6 +113,7 @@ class PcapngReader:
         """Batches up to the end of the file as it is. Returns where it stopped, and why it did."""
         damage = None
         while pos < self.source.size and damage is None:
+            self.source.need(self.source.size, pos)
             try:
                 if self._kind(pos) == SECTION:
                     pos = self._open_section(pos)

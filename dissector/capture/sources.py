@@ -22,7 +22,7 @@ from typing import IO, Any
 import numpy as np
 
 from dissector.capture.frames import FILE_SHIFT
-from dissector.errors import CaptureError
+from dissector.errors import CaptureError, ShorterError
 from dissector.findings import Finding, finding
 from dissector.text import visible
 
@@ -128,6 +128,17 @@ class Source:
         self.size = size
         self._map(self._file)
         return True
+
+    def need(self, stop: int, at: int = -1) -> None:
+        """Raises ShorterError where bytes before `stop` are not in the file any more; at: the place that
+        it tells (-1: `stop`).
+
+        To touch a mapped page behind the end of its file ends the process (SIGBUS). Whoever is about to
+        touch bytes asks here first: readers and streams for each batch, all others for each piece. What
+        remains is a file that is cut in the milliseconds between, or cut and longer again.
+        """
+        if not self.spooled and min(stop, self.size) > self.data.size():
+            raise ShorterError(self.label, self.number, stop if at < 0 else at)
 
     def numbers(self, dtype: str) -> np.ndarray[Any, Any]:
         """An array over the bytes whose item i is the number of `dtype` that begins at byte i."""

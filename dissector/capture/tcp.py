@@ -16,11 +16,12 @@ from dissector.capture.connections import Connection, Pairs
 from dissector.capture.delivery import Delivery
 from dissector.capture.events import Chunk, End, Gap, Pieces, StreamBatch, StreamFinding
 from dissector.capture.files import CaptureFiles, FrameBatch
-from dissector.capture.frames import FILE_SHIFT, OFFSET
+from dissector.capture.frames import FILE_SHIFT, OFFSET, distinct
 from dissector.capture.link import Link, LinkStats, Segments
 from dissector.capture.overlaps import Overlaps
 from dissector.capture.placing import Placer, Seen
 from dissector.capture.state import Directions, Tables
+from dissector.errors import ShorterError
 from dissector.findings import Finding, finding
 
 __all__ = ["Chunk", "Connection", "End", "Gap", "Pieces", "StreamFinding", "Streams"]
@@ -76,13 +77,23 @@ class Streams:
     def batches(self) -> Iterator[StreamBatch]:
         """The events of the capture, batch by batch."""
         ahead: FrameBatch | None = None
-        for frames in self.files.batches():
+        try:
+            for frames in self._frames():
+                if ahead is not None:
+                    yield self._batch(ahead, last=False)
+                ahead = frames
             if ahead is not None:
-                yield self._batch(ahead, last=False)
-            ahead = frames
-        if ahead is not None:
-            yield self._batch(ahead, last=True)
+                yield self._batch(ahead, last=True)
+        except ShorterError as error:  # bytes that waited for others are gone
+            self.files.became_shorter(error)
         self._finish()
+
+    def _frames(self) -> Iterator[FrameBatch]:
+        """Batches of frames, as far as the files are still there."""
+        try:
+            yield from self.files.batches()
+        except ShorterError as error:
+            self.files.became_shorter(error)
 
     def read(self, pieces: Pieces, before: bytes = b"") -> bytes:
         """The bytes of pieces, one after the other, behind those of `before`."""
@@ -92,10 +103,14 @@ class Streams:
         sources = self.files.sources
         number = position >> FILE_SHIFT
         start = position & OFFSET
-        spans = map(slice, start.tolist(), (start + pieces.length).tolist())
+        stop = start + pieces.length
+        spans = map(slice, start.tolist(), stop.tolist())
         if (number == number[0]).all():
+            sources[int(number[0])].need(int(stop.max()), int(start[0]))
             view = sources[int(number[0])].view
             return b"".join([before, *map(view.__getitem__, spans)])
+        for each in distinct(number).tolist():
+            sources[each].need(int(stop[number == each].max()))
         views = [source.view for source in sources]
         parts = [views[n][span] for n, span in zip(number.tolist(), spans, strict=True)]
         return b"".join([before, *parts])
@@ -103,6 +118,7 @@ class Streams:
     # one batch
 
     def _batch(self, frames: FrameBatch, last: bool) -> StreamBatch:
+        frames = self.files.still_there(frames)
         segments = self.link.segments(frames)
         if last:
             more = self.link.finish(frames.last)
