@@ -97,6 +97,10 @@ CODES: dict[str, tuple[Severity, str]] = {
     "tls-ended": (W, "the stream ends after {have} of {need} bytes of a TLS record, which is lost"),
     "tls-unsupported": (W, "{what} cannot be opened; {action}"),
     "tls-alert": (W, "TLS alert from the {side}, {alert}"),
+    "foreign-gap": (
+        N,
+        "not recognised as PostgreSQL, and of its first bytes {bytes} are missing; is it? Try --port N",
+    ),
     # files
     "file-cut": (E, "{file}: cut at byte {offset} ({what}); everything before it was read"),
     "file-damaged": (E, "{file}: {what} at byte {offset}; {action}"),

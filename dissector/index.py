@@ -19,7 +19,7 @@ from .ahead import look_ahead
 from .capture import CaptureFiles, Chunk, End, Pieces, StreamFinding, Streams
 from .capture.far import FarStreams, may_be_far
 from .errors import ShorterError
-from .findings import Finding
+from .findings import Finding, finding
 from .framing import Framer
 from .links import CancelLinks
 from .places import ManyPlaces, Place, Places
@@ -162,7 +162,9 @@ class Indexer:
         columns, found, subxids = self._columns(parts)
         plain = [text for number in touched for text in self._plain(number)]
         linked = self.links.update(touched, self.framers)
-        connections = [self._info(number) for number in dict.fromkeys([*touched, *sorted(linked)])]
+        connections = [
+            self._info(number, final) for number in dict.fromkeys([*touched, *sorted(linked)])
+        ]
         return Batch(
             columns, self.tables.since(self._told), connections, pieces, found,
             self._read(), sum(source.size for source in self.files.sources), self.files.frames,
@@ -244,14 +246,18 @@ class Indexer:
         """Bytes of the files read so far, by the last frame's place."""
         return self.files.bytes_read
 
-    def _info(self, number: int) -> ConnectionInfo:
+    def _info(self, number: int, final: bool) -> ConnectionInfo:
         connection, framer = self.streams.connections[number], self.framers[number]
         ends = [str(end) for end in connection.endpoints]
         client = framer.client or 0
+        found = list(framer.found)
+        lost = sum(side.lost for side in framer.sides)
+        if final and lost and not framer.decided:
+            found.append(finding("foreign-gap", bytes=lost))
         postgres = True if framer.decided else (False if framer.foreign else None)
         return ConnectionInfo(
             number, ends[client], ends[1 - client], framer.client, postgres,
-            framer.session.header() if framer.decided else {}, list(framer.found),
+            framer.session.header() if framer.decided else {}, found,
         )  # fmt: skip
 
 

@@ -14,22 +14,36 @@ PATIENCE, STEP = 1.0, 0.2
 
 
 class Progress:
-    """Call `show` as the index grows and `clear` at the end. `active` only where standard error is a
-    terminal and standard output is not: the line would stand between lines of output."""
+    """Call `show` as the index grows, `searching` as a filter goes on, and `clear` before other output and
+    at the end.
+
+    active: whether there is a line for reading: only where standard error is a terminal and standard
+    output is not, since it would stand between lines of output. A search takes its line away before what
+    it found is written: it needs no more than a terminal for standard error.
+    """
 
     def __init__(self, active: bool | None = None) -> None:
-        terminal = sys.stderr.isatty() and not sys.stdout.isatty()
-        self.active = terminal if active is None else active
+        terminal = sys.stderr.isatty()
+        self.active = terminal and not sys.stdout.isatty() if active is None else active
+        self.active_searching = terminal if active is None else active
         self.next = time.monotonic() + PATIENCE
         self.shown = False
 
     def show(self, index: Index) -> None:
         """Say how much of the files was read and how many messages were found."""
-        if not self.active or time.monotonic() < self.next:
-            return
+        if self.active and time.monotonic() >= self.next:
+            done = f"{index.read * 100 // index.size:3d}% " if index.size else ""
+            self._say(f"{done}read, {len(index):,} messages")
+
+    def searching(self, done: int, total: int, found: int) -> None:
+        """Say how many of `total` messages a filter has decided, and how many passed."""
+        if self.active_searching and time.monotonic() >= self.next:
+            part = f"{done * 100 // total:3d}% " if total else ""
+            self._say(f"{part}searched, {found:,} found")
+
+    def _say(self, text: str) -> None:
         self.next = time.monotonic() + STEP
-        done = f"{index.read * 100 // index.size:3d}% " if index.size else ""
-        sys.stderr.write(f"\r{done}read, {len(index):,} messages\x1b[K")
+        sys.stderr.write(f"\r{text}\x1b[K")
         sys.stderr.flush()
         self.shown = True
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from . import display
+from .again import STDIN, command
 from .columns import column_values
 from .display import Context
 from .errors import UsageProblem
@@ -19,6 +20,9 @@ from .summary import summary
 from .text import visible
 from .times import iso_time
 from .view import Capture, MessageView
+
+MOST_FOREIGN = 10
+"""Connections of something else, most probably, whose lost bytes are told of one by one."""
 
 
 def list_cells(capture: Capture, view: MessageView) -> tuple[str, ...]:
@@ -134,9 +138,14 @@ def closing_words(capture: Capture) -> Iterator[str]:
     index = capture.index
     for each in index.file_findings:
         yield f"{each.severity.name.lower()}: {visible(each.text)}"
+    foreign = 0
     for info in index.connections.values():
         for each in info.found:
-            yield f"{each.severity.name.lower()}: connection {info.number}: {visible(each.text)}"
+            foreign += each.code == "foreign-gap"
+            if each.code != "foreign-gap" or foreign <= MOST_FOREIGN:
+                yield f"{each.severity.name.lower()}: connection {info.number}: {visible(each.text)}"
+    if foreign > MOST_FOREIGN:
+        yield f"note: the same of {foreign - MOST_FOREIGN:,} more connections"
     if capture.undecided:
         yield (
             f"{capture.undecided} values took the pattern too long and count as not matching; "
@@ -157,5 +166,14 @@ def closing_words(capture: Capture) -> Iterator[str]:
         names = {1: "note", 2: "warning", 3: "error"}
         yield (
             f"{bad} message{'s' * (bad != 1)} with findings, the worst of severity {names[worst]}: "
-            f"list --filter 'severity >= note' shows {'them' if bad > 1 else 'it'}"
+            f"{_way_to_them(capture, 'them' if bad > 1 else 'it')}"
         )
+
+
+def _way_to_them(capture: Capture, them: str) -> str:
+    """The command that lists messages with findings, ready to be pasted where that can be."""
+    captures = [source.name for source in capture.files.sources]
+    line = visible(command(["list", "--filter", "severity >= note"], captures, capture.options))
+    if STDIN in captures:
+        return f"given the same input, {line} shows {them}"
+    return f"{line} shows {them}"

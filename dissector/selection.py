@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .holding import holder
+from .progress import Progress
 from .view import Capture, MessageView
 
 Wanted = str | Iterable[int] | None
@@ -46,9 +47,17 @@ def _parts(capture: Capture, expression: Wanted, limit: int | None) -> Iterator[
 
         chosen = compiled(expression)  # what is wrong in it is told before the capture is read
         capture.read()
-        for step in chosen.search(capture.index, capture.message, holding=holder(capture)):
-            yield np.asarray(step.rows, np.int64) + 1
-            capture.undecided = chosen.gave_up
+        progress, found = capture.progress or Progress(active=False), 0
+        try:
+            for step in chosen.search(capture.index, capture.message, holding=holder(capture)):
+                if len(step.rows):
+                    progress.clear()
+                    found += len(step.rows)
+                yield np.asarray(step.rows, np.int64) + 1
+                capture.undecided = chosen.gave_up
+                progress.searching(step.done, step.total, found)
+        finally:
+            progress.clear()
         return
     done = 0
     batches = iter(capture.batches()) if not capture.index.complete else iter(())

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -91,6 +92,52 @@ def test_nothing_of_postgresql_is_one_line(tmp_path: Path) -> None:
     assert "no PostgreSQL" in line
     assert "1 TCP connections" in line
     assert "80" in line
+
+
+def test_lost_bytes_of_what_is_not_recognised_are_one_note(tmp_path: Path) -> None:
+    """They may be the reason why it was not recognised."""
+    requests = [(side, bytes([200 + side]) * 1000) for side in (0, 1) * 12]
+    whole = conversation(requests, server=8000)
+    carrying = [i for i, packet in enumerate(whole) if len(packet.payload) == 1000]
+    lost = {carrying[0], carrying[3], carrying[6]}
+    path = tmp_path / "lossy.pcap"
+    path.write_bytes(pcap(frames(p for i, p in enumerate(whole) if i not in lost)))
+    notes = [x for x in run("stats", str(path)).stderr.decode().splitlines() if "missing" in x]
+    (note,) = notes
+    assert note.startswith("note: connection 0: not recognised as PostgreSQL")
+    assert "--port" in note
+    assert json.loads(run("stats", str(path), "--json").stdout)["findings"]["note"] == 1
+    path.write_bytes(pcap(frames(whole)))
+    assert b"missing" not in run("stats", str(path)).stderr
+
+
+def test_the_hint_at_findings_can_be_pasted(tmp_path: Path) -> None:
+    folder = tmp_path / "my captures; rm -f"
+    folder.mkdir()
+    made = frames(packets(CAPTURES / "pg18-proto1.pcap"))
+    paths = [folder / "it's.pcap", folder / "b.pcap"]
+    for path, part in zip(paths, split(made, 2), strict=True):
+        path.write_bytes(pcap(part))
+    paths.reverse()
+    damaged = bytearray(paths[0].read_bytes())
+    at = damaged.rindex(b"C\0\0\0")  # a message's length
+    damaged[at + 1] = 0x7F
+    paths[0].write_bytes(damaged)
+    words = ["--port", "5432", *map(str, paths)]
+    said = run("stats", *words).stderr.decode().splitlines()
+    (hint,) = [line for line in said if " shows " in line]
+    line = hint[hint.index("pgdissect ") : hint.rindex(" shows ")]
+    pasted = subprocess.run(
+        ["/bin/sh", "-c", f'pgdissect() {{ {shlex.quote(sys.executable)} -m dissector "$@"; }}; {line}'],
+        capture_output=True, cwd=ROOT, check=True,
+    )  # fmt: skip
+    assert pasted.stdout
+    assert pasted.stdout == run("list", "--filter", "severity >= note", *words).stdout
+    (hint,) = [
+        each for each in run("stats", "-", stdin=bytes(damaged)).stderr.decode().splitlines()
+        if " shows " in each
+    ]  # fmt: skip
+    assert "given the same input, pgdissect list --filter 'severity >= note' - shows" in hint
 
 
 def test_stats_count_what_the_export_holds() -> None:

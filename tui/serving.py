@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from dissector.again import words
 from dissector.errors import UserError
 from dissector.index import Options
 
@@ -15,21 +16,7 @@ HOST = "127.0.0.1"
 
 def command(captures: Sequence[str], options: Options) -> str:
     """The command line that shows the captures in a terminal, as a shell reads it."""
-    assumed = options.assumptions
-    words = [sys.executable, "-m", "dissector", "open"]
-    for port in assumed.ports:
-        words += ["--port", str(port)]
-    if assumed.release:
-        words += ["--pg", str(assumed.release)]
-    if assumed.proto_version:
-        words += ["--proto-version", str(assumed.proto_version)]
-    if assumed.streaming:
-        words += ["--streaming", assumed.streaming]
-    if options.keylog:
-        words += ["--keylog", options.keylog]
-    if options.show_secrets:
-        words.append("--show-secrets")
-    return shlex.join([*words, "--", *captures])
+    return shlex.join([sys.executable, "-m", "dissector", "open", *words(captures, options)])
 
 
 def serve_captures(captures: Sequence[str], options: Options, port: int) -> int:

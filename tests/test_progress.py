@@ -1,0 +1,60 @@
+"""The line that tells how far a long reading or search is."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from dissector import progress
+from dissector.progress import Progress
+from dissector.selection import parts
+from dissector.view import open_capture
+
+TOUR = Path(__file__).parent.parent / "captures" / "tour.pcapng"
+
+EXPRESSION = 'value contains "a"'
+"""Columns cannot decide it: messages are opened."""
+
+
+class Screen(io.StringIO):
+    """A terminal that both streams go to."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def searched(monkeypatch: pytest.MonkeyPatch, error: io.StringIO, output: io.StringIO) -> None:
+    """Search with no patience, and write every part found to `output`."""
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "STEP", 0.0)
+    monkeypatch.setattr("sys.stderr", error)
+    monkeypatch.setattr("sys.stdout", output)
+    monkeypatch.setattr("dissector.query.filter.PAUSE", 0.0)
+    with open_capture([str(TOUR)]) as capture:
+        capture.read()
+        capture.progress = Progress()
+        for part in parts(capture, EXPRESSION):
+            output.write("".join(f"<{number}>\n" for number in part.tolist()))
+
+
+def test_a_search_tells_how_far_it_is_and_leaves_the_output_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    both = Screen()
+    searched(monkeypatch, both, both)
+    text = both.getvalue()
+    assert "% searched, 1 found" in text
+    assert "100% searched" in text
+    for line in text.split("\n")[:-1]:  # what was found stands at the begin of its line, alone
+        seen = line.rpartition("\r\x1b[K")[2]
+        assert seen.startswith("<")
+        assert "searched" not in seen
+    assert text.endswith("\r\x1b[K")
+
+
+def test_where_no_terminal_is_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = io.StringIO()
+    searched(monkeypatch, error, io.StringIO())
+    assert not error.getvalue()
