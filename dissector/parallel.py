@@ -18,7 +18,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import IO, TypeVar
+from typing import IO, NoReturn, TypeVar
 
 from .errors import UserError
 
@@ -48,39 +48,28 @@ def processors() -> int:
 def in_order(
     blocks: Sequence[Block], work: Work[Block], workers: int | None = None
 ) -> Iterator[bytes]:
-    """The parts of the results of all blocks, in their order. Raises UserError where a process
-    died, MemoryError where one had no memory left."""
+    """The parts of the results of all blocks, in their order. Raises what `work` raised of UserError,
+    OSError and MemoryError; UserError where a process died."""
     count = min(workers or processors(), len(blocks))
     if count < 2:
         yield from work(blocks)
         return
     sys.stdout.flush()
-    pipes: list[int] = []
-    children: list[int] = []
+    children: dict[int, int] = {}
 
-    def start(number: int) -> None:
-        source, sink = os.pipe()
-        pipes.append(source)
-        try:
-            child = os.fork()
-            if not child:
-                for pipe in pipes:
-                    os.close(pipe)
-                _child(blocks[number::count], work, sink)
-        finally:
-            os.close(sink)
-        children.append(child)
+    def begin(number: int) -> None:
+        mine = blocks[number::count]
+        _start(lambda sink: _sending(mine, work, sink), children)
 
     try:
-        if not _all_started(count, start):
+        if not _all_started(count, begin):
             yield from work(blocks)
             return
+        pipes = list(children)
         for i in range(len(blocks)):
-            while size := int.from_bytes(_exactly(pipes[i % count], 8), "big"):
-                yield _exactly(pipes[i % count], size)
+            while data := _received(pipes[i % count]):
+                yield data
     finally:
-        for pipe in pipes:
-            os.close(pipe)
         _stop(children)
 
 
@@ -100,8 +89,8 @@ def write_in_order(
     """Write the results of all blocks to `out`, in their order.
 
     Where `out` is a file of the system, the children write to it themselves, one after the other: a
-    token goes round, and who has it writes. Raises OSError where one could not write, MemoryError
-    where one had no memory left, UserError where one died.
+    token goes round, and who has it writes. Raises OSError where one could not write, and what
+    `in_order` raises.
     """
     count = min(workers or processors(), len(blocks))
     try:
@@ -125,22 +114,19 @@ def _written_by_children(
     """Write the results of all blocks to the file `target`. False: nothing was written, since there
     are not enough processes or files for the children. Raises what `write_in_order` raises."""
     tokens: list[tuple[int, int]] = []
-    others: list[int] = []  # pipes to close at the end
-    told: dict[int, int] = {}  # the pipe that tells how a child ended -> the child
+    children: dict[int, int] = {}
 
-    def start(number: int) -> None:
-        source, sink = os.pipe()
-        others.append(source)
-        try:
-            child = os.fork()
-            if not child:
-                for pipe in (alive, *others):
-                    os.close(pipe)
-                turn = _Turn(tokens[number][0], tokens[(number + 1) % count][1], life)
-                _end(lambda: _writing(blocks[number::count], work, target, turn), sink)
-        finally:
-            os.close(sink)
-        told[source] = child
+    def begin(number: int) -> None:
+        mine, turn = (
+            blocks[number::count],
+            _Turn(tokens[number][0], tokens[(number + 1) % count][1], life),
+        )
+
+        def run(sink: int) -> None:
+            _writing(mine, work, target, turn)
+            os.write(sink, bytes(8))
+
+        _start(run, children, alive)
 
     gc.collect()
     gc.freeze()  # children leave the pages of what is there already alone
@@ -151,26 +137,21 @@ def _written_by_children(
             tokens.extend(os.pipe() for _ in range(count))
         except OSError:
             return False
-        if not _all_started(count, start):
+        if not _all_started(count, begin):
             return False
         os.write(tokens[0][1], b".")
-        running = set(told)
+        running = set(children)
         while running:
             for source in _readable(running, None):
-                ended = _exactly(source, 4)
                 running.discard(source)
-                code = int.from_bytes(ended, "big")
-                if code == errno.ENOMEM:
-                    raise MemoryError
-                if code:
-                    raise OSError(code, os.strerror(code))
+                _received(source)
         return True
     finally:
         gc.unfreeze()
-        for pipe in (life, alive, *others, *chain.from_iterable(tokens)):
+        for pipe in (life, alive, *chain.from_iterable(tokens)):
             if pipe >= 0:
                 os.close(pipe)
-        _stop(told.values())
+        _stop(children)
 
 
 def _readable(pipes: Iterable[int], wait: int | None) -> list[int]:
@@ -225,23 +206,51 @@ def _writing(blocks: Sequence[Block], work: Work[Block], target: int, turn: _Tur
             size -= len(part)
             if not part:
                 turn.over()
-            rest = memoryview(part)
-            while rest:
-                rest = rest[os.write(target, rest) :]
+            _write(target, part)
 
 
-def _end(work: Callable[[], None], sink: int) -> None:
-    """Run `work` in a child, tell `sink` the number of the error (0 for none) in four bytes, and end.
-    Where it is no error of the system, nothing is told."""
+def _sending(blocks: Sequence[Block], work: Work[Block], sink: int) -> None:
+    for data in work(blocks):
+        _write(sink, len(data).to_bytes(8, "big") + data)
+
+
+# -- one child
+
+
+FAILED = 1 << 63
+"""A child sends the size of each part in eight bytes, 0 at the end of a result. With this bit it ends: then
+come the number of an error of the system, and a text and its size."""
+
+
+def _start(run: Callable[[int], None], children: dict[int, int], *parents: int) -> None:
+    """Begin a child: `run` gets the pipe that it writes to. children: pipe to read from -> child, of all;
+    parents: other pipes that are not for a child. Raises OSError."""
+    source, sink = os.pipe()
+    try:
+        child = os.fork()
+        if not child:
+            for pipe in (source, *parents, *children):
+                os.close(pipe)
+            _run(run, sink)
+        children[source] = child
+    except OSError:
+        os.close(source)
+        raise
+    finally:
+        os.close(sink)
+
+
+def _run(run: Callable[[int], None], sink: int) -> NoReturn:
+    """In the child: run, tell what went wrong, and end without what the parent would do at its end."""
     try:
         try:
-            work()
-            code = 0
+            run(sink)
         except OSError as error:
-            code = error.errno or errno.EIO
+            _tell(sink, error.errno or errno.EIO)
         except MemoryError:
-            code = errno.ENOMEM
-        os.write(sink, code.to_bytes(4, "big"))
+            _tell(sink, errno.ENOMEM)
+        except UserError as error:
+            _tell(sink, 0, str(error))
     except (_OrphanedError, BrokenPipeError, KeyboardInterrupt):
         pass  # the one who would be told is gone, or is asked to end itself
     except BaseException:
@@ -252,30 +261,37 @@ def _end(work: Callable[[], None], sink: int) -> None:
         os._exit(0)
 
 
-def _stop(children: Iterable[int]) -> None:
-    for child in children:
+def _tell(sink: int, code: int, text: str = "") -> None:
+    told = text.encode("utf-8", "backslashreplace")
+    _write(sink, (FAILED | code).to_bytes(8, "big") + len(told).to_bytes(8, "big") + told)
+
+
+def _received(pipe: int) -> bytes:
+    """The next part of what a child sends, b"" at the end of a result. Raises what ended the child."""
+    size = int.from_bytes(_exactly(pipe, 8), "big")
+    if not size & FAILED:
+        return _exactly(pipe, size)
+    text = _exactly(pipe, int.from_bytes(_exactly(pipe, 8), "big")).decode()
+    if text:
+        raise UserError(text)
+    if (code := size ^ FAILED) == errno.ENOMEM:
+        raise MemoryError
+    raise OSError(code, os.strerror(code))
+
+
+def _stop(children: dict[int, int]) -> None:
+    for pipe in children:
+        os.close(pipe)
+    for child in children.values():
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGTERM)
         os.waitpid(child, 0)
 
 
-def _child(blocks: Sequence[Block], work: Work[Block], sink: int) -> None:
-    """Work, write, and end without what the parent would do at its end."""
-    code = 1
-    try:
-        for data in work(blocks):
-            rest = memoryview(len(data).to_bytes(8, "big") + data)
-            while rest:
-                rest = rest[os.write(sink, rest) :]
-        code = 0
-    except (BrokenPipeError, KeyboardInterrupt, MemoryError):
-        pass  # who waits for it tells that it ended
-    except BaseException:
-        import traceback
-
-        traceback.print_exc()
-    finally:
-        os._exit(code)
+def _write(to: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(to, rest) :]
 
 
 def _exactly(pipe: int, size: int) -> bytes:

@@ -108,9 +108,17 @@ def test_no_processes_to_write_with(
     assert_no_child()
 
 
-@pytest.mark.parametrize("problem", [MemoryError, None], ids=["no memory", "killed"])
+TOLD = "it became shorter; copy it → elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [(MemoryError(), ""), (UserError(TOLD), TOLD), (OSError(errno.ENOSPC, ""), "No space left"),
+     (None, r"memory left.*taskset")],
+    ids=["no memory", "told", "no room", "killed"],
+)  # fmt: skip
 def test_a_process_that_writes_dies(
-    problem: type[MemoryError] | None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    problem: Exception | None, words: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def die(blocks: Iterable[int]) -> Iterator[bytes]:
         yield from work(list(blocks)[:2])
@@ -118,9 +126,10 @@ def test_a_process_that_writes_dies(
             raise problem
         os.kill(os.getpid(), signal.SIGKILL)
 
-    with (tmp_path / "out").open("wb") as out, pytest.raises(problem or UserError):
+    kind = type(problem) if problem is not None else UserError
+    with (tmp_path / "out").open("wb") as out, pytest.raises(kind, match=words or None):
         parallel.write_in_order(out, range(20), die, 2)
-    with pytest.raises(UserError, match=r"memory left.*taskset"):
+    with pytest.raises(kind, match=words or None):
         list(parallel.in_order(range(20), die, 2))
     assert_no_child()
     assert capfd.readouterr() == ("", "")

@@ -87,3 +87,34 @@ def test_what_is_gone_when_it_is_opened_is_told(name: str, tmp_path: Path) -> No
         assert capture.message(1).data == before
         with pytest.raises(CaptureError, match="became shorter while it was read"):
             capture.message(capture.count)
+
+
+WRITE = """
+import os, sys
+from dissector import cli, parallel, runs
+
+def cutting(out, blocks, work, workers=None):
+    os.truncate(sys.argv[1], 100)
+    parallel.write_in_order(out, blocks, work, {processes})
+
+runs.write_in_order = cutting
+cli.main(["list", sys.argv[1]])
+"""
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_capture_that_is_cut_while_its_messages_are_written(
+    processes: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "cut.pcap"
+    shutil.copy(CAPTURES / "pg18-proto4.pcap", path)
+    with (tmp_path / "out").open("wb") as out:
+        done = subprocess.run(
+            [sys.executable, "-c", WRITE.format(processes=processes), str(path)],
+            cwd=CAPTURES.parent, stdout=out, stderr=subprocess.PIPE, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+    assert done.returncode == 1, done
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("pgdissect: ")
+    assert "cut.pcap: became shorter while it was read; copy it" in line
