@@ -7,81 +7,61 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .rows import DIRECTIONS, NO_LSN
-from .slots import Array, decimal, hexadecimal, packed, windows
+from .slots import Array, decimal, distinct, ending, hexadecimal, packed, windows
 from .times import SECOND, iso_time
 
 if TYPE_CHECKING:
     from .lines import Lines
 
-DENSE = 1 << 20
-"""Numbers below this are counted in a table."""
-
-
-def distinct(values: Array, space: int) -> tuple[Array, Array]:
-    """The different values, all below `space`, and for each value its place among them."""
-    if space > DENSE:
-        found, places = np.unique(values, return_inverse=True)
-        return found, places
-    table = np.zeros(space, np.int32)
-    table[values] = 1
-    found = np.flatnonzero(table)
-    table[found] = np.arange(len(found))
-    return found, table[values]
+Cells = tuple[Array, Array]
+"""Lengths of texts, and windows that end with them."""
 
 
 class LineHeads:
-    """The heads of a block with columns `c`. slow: lines that are written otherwise; records: of the
-    frame that holds each message's last byte."""
+    """The heads of a block with columns `c`. slow: lines that are written otherwise, to which those with
+    very long texts are added; records: of the frame that holds each message's last byte."""
 
     def __init__(self, lines: Lines, c: dict[str, Any], slow: Array, records: Array) -> None:
         self.lines, self.c, self.slow, self.records = lines, c, slow, records
         self.count = len(slow)
+        tables = lines.capture.index.tables
+        relation = lines.relations.of(c["relation"], len(tables.schemas), lines.relation, slow)
+        side = c["stream"].astype(np.int64) * 2 + c["direction"]
+        path = lines.places.of(
+            side * len(tables.paths) + c["path"],
+            (int(c["stream"].max(initial=0)) + 1) * 2 * len(tables.paths),
+            self._place,
+            slow,
+        )
+        self.cells: list[Cells] = [
+            _whole(decimal(c["number"])), self._times(), path, *self._lsns(),
+            _whole(decimal(c["xid"], blank=True)), relation,
+        ]  # fmt: skip
+        self.size = np.zeros(self.count, np.int64)
+        for lengths, _ in self.cells:
+            self.size += lengths
 
-    def cells(self) -> list[tuple[str, Array, Any]]:
-        """The cells before the summary from the first to the last: how each is written, lengths, data."""
-        c, lines = self.c, self.lines
-        numbers = c["number"]
-        times, lengths, which = self._times()
-        heads: list[tuple[str, Array, Any]] = [
-            ("right", *_swapped(decimal(numbers))),
-            ("exact", lengths, (times, which)),
-        ]
+    def _place(self, code: int) -> bytes:
+        """The cells of the connection and the path, with tabs around them."""
         paths = self.lines.capture.index.tables.paths
-        stream, sides = distinct(c["stream"], int(c["stream"].max(initial=0)) + 1)
-        code = (sides.astype(np.int64) * 2 + c["direction"]) * len(paths) + c["path"]
-        found, which = distinct(code, len(stream) * 2 * len(paths))
-        texts = []
-        for each in found.tolist():
-            side, path = divmod(each, len(paths))
-            where = f"{stream[side >> 1]}{DIRECTIONS[side & 1]}"
-            texts.append(f"\t{where}\t{'.'.join(paths[path])}\t".encode())
-        heads.append(
-            ("exact", np.array([len(t) for t in texts], np.int64)[which], (packed(texts), which))
-        )
-        lsn = c["lsn"]
+        side, path = divmod(code, len(paths))
+        return f"\t{side >> 1}{DIRECTIONS[side & 1]}\t{'.'.join(paths[path])}\t".encode()
+
+    def _lsns(self) -> list[Cells]:
+        lsn = self.c["lsn"]
         none = lsn == NO_LSN
-        high, low = (
-            (lsn >> np.uint64(32)).astype(np.int64),
-            (lsn & np.uint64(0xFFFFFFFF)).astype(np.int64),
-        )
-        for number, end in ((high, "/"), (low, "\t")):
+        found = []
+        for half, end in ((lsn >> np.uint64(32), "/"), (lsn, "\t")):
             cells = np.empty((self.count, 9), np.uint8)
-            cells[:, :8], counts = hexadecimal(number)
+            cells[:, :8], counts = hexadecimal(half.astype(np.uint32))
             cells[:, 8] = ord(end)
             counts += 1
             counts[none] = end == "\t"
-            heads.append(("right", counts, cells))
-        xid = c["xid"]
-        heads.append(("right", *_swapped(decimal(xid, blank=True))))
-        found, which = distinct(c["relation"], len(self.lines.capture.index.tables.schemas))
-        texts = [lines.relation(each) for each in found.tolist()]
-        heads.append(
-            ("exact", np.array([len(t) for t in texts], np.int64)[which], (packed(texts), which))
-        )
-        return heads
+            found.append(_whole((cells, counts)))
+        return found
 
-    def _times(self) -> tuple[Array, Array, Array]:
-        """Texts of the frames' times; their lengths by message, and which one each message has."""
+    def _times(self) -> Cells:
+        """The frames' times, with a tab before them."""
         time, record = self.c["time"], self.records
         known = np.flatnonzero(~self.slow)
         new = np.ones(self.count, bool)
@@ -90,27 +70,30 @@ class LineHeads:
             at, which = np.flatnonzero(new), np.cumsum(new) - 1
             cells = self._even_times(time[at], int(record[known[0]]))
             if cells is not None:
-                return cells, np.full(self.count, cells.itemsize), which
+                return np.full(self.count, cells.itemsize), cells.take(which)
         new[1:] |= record[1:] != record[:-1]
         new[1:] |= self.slow[1:] != self.slow[:-1]  # their records are not always known
         at, which = np.flatnonzero(new), np.cumsum(new) - 1
         text = self.lines.runs.time_text
         texts = [
-            f"\t{text(t, r)}" if not slow else ""
+            f"\t{text(t, r)}".encode() if not slow else b""
             for t, r, slow in zip(
                 time[at].tolist(), record[at].tolist(), self.slow[at].tolist(), strict=True
             )
         ]
-        lengths = np.array([len(t) for t in texts], np.int64)
-        return packed([t.encode() for t in texts]), lengths[which], which
+        lengths, cells = ending(texts)
+        return lengths.take(which), cells.take(which)
 
     def _even_times(self, time: Array, record: int) -> Array | None:
         """Texts of times with as many decimals as the frame at `record` has; None where they are not
         all equally long."""
         digits = len(self.lines.runs.time_text(0, record).partition(".")[2]) - 1
         seconds, rest = np.divmod(time, SECOND)
-        found, which = np.unique(seconds, return_inverse=True)
-        texts = [f"\t{iso_time(second * SECOND, 0)[:-1]}".encode() for second in found.tolist()]
+        least = int(seconds.min())
+        found, which = distinct(seconds - least, int(seconds.max()) - least + 1)
+        texts = [
+            f"\t{iso_time((second + least) * SECOND, 0)[:-1]}".encode() for second in found.tolist()
+        ]
         width = len(texts[0])
         if digits < 1 or any(len(t) != width for t in texts):
             return None
@@ -121,58 +104,40 @@ class LineHeads:
         cells[:, -1] = ord("Z")
         return cells.view(f"V{cells.shape[1]}")[:, 0]
 
-    @staticmethod
-    def one(heads: list[tuple[str, Array, Any]], row: int) -> bytes:
+    def one(self, row: int) -> bytes:
         """The head of one line by itself."""
-        parts = []
-        for _, lengths, given in heads:
-            length = int(lengths[row])
-            if isinstance(given, tuple):
-                texts, which = given
-                parts.append(texts[which[row]].tobytes()[:length])
-            else:
-                cells = given[row].tobytes()
-                parts.append(cells[len(cells) - length :])
-        return b"".join(parts)
+        return b"".join(
+            cells[row].tobytes()[cells.itemsize - int(lengths[row]) :]
+            for lengths, cells in self.cells
+        )
 
-    def write(
-        self, out: Array, heads: list[tuple[str, Array, Any]], ends: Array, rows: Array
-    ) -> None:
-        """From the last to the first: what is before a text in its cell is written over by the next.
-
-        ends: where the head of each line ends. rows: the lines that get one."""
-        ends = ends[rows]
-        if not len(rows):
-            return
-        for number, (how, lengths, given) in reversed(list(enumerate(heads))):
-            lengths = lengths[rows]
-            if how == "exact" or number == 0:
-                self._write_exact(out, lengths, given, ends, rows)
-            else:
-                cells = given[rows].view(f"V{given.shape[1]}")[:, 0]
-                windows(out, cells.itemsize)[ends - cells.itemsize] = cells
+    def write(self, out: Array, begins: Array, rows: Array) -> None:
+        """Write the heads of the lines `rows`, which begin at `begins` in `out`: from the last cell to the
+        first, since what is before a text in its window is written over by the next."""
+        ends = (begins + self.size)[rows]
+        begins = begins[rows]
+        for lengths, cells in reversed(self.cells):
+            lengths, cells = lengths[rows], cells[rows]
             ends = ends - lengths
+            beyond = ends + lengths - cells.itemsize < begins
+            if beyond.any():  # what is before the line is another one
+                self._write_exactly(out, lengths[beyond], cells[beyond], ends[beyond])
+                rest = ~beyond
+                where = ends[rest] + lengths[rest] - cells.itemsize
+                windows(out, cells.itemsize)[where] = cells[rest]
+            else:
+                windows(out, cells.itemsize)[ends + lengths - cells.itemsize] = cells
 
-    def _write_exact(
-        self, out: Array, lengths: Array, given: Any, ends: Array, rows: Array
-    ) -> None:
+    @staticmethod
+    def _write_exactly(out: Array, lengths: Array, cells: Array, begins: Array) -> None:
+        seen = cells.view(np.uint8).reshape(len(cells), -1)
         for length in np.flatnonzero(np.bincount(lengths)).tolist():
             which = np.flatnonzero(lengths == length)
-            if not length:
-                continue
-            if isinstance(given, tuple):
-                texts, at = given
-                cells = _first(texts, length)[at[rows[which]]]
-            else:
-                cells = np.ascontiguousarray(given[rows[which], -length:]).view(f"V{length}")[:, 0]
-            windows(out, length)[ends[which] - length] = cells
+            if length:
+                exact = np.ascontiguousarray(seen[which, -length:]).view(f"V{length}")[:, 0]
+                windows(out, length)[begins[which]] = exact
 
 
-def _first(texts: Array, length: int) -> Array:
-    """The first `length` bytes of each text."""
-    cells = texts.view(np.uint8).reshape(len(texts), -1)[:, :length]
-    return np.ascontiguousarray(cells).view(f"V{length}")[:, 0]
-
-
-def _swapped(pair: tuple[Array, Array]) -> tuple[Array, Array]:
-    return pair[1], pair[0]
+def _whole(pair: tuple[Array, Array]) -> Cells:
+    cells, lengths = pair
+    return lengths, cells.view(f"V{cells.shape[1]}")[:, 0]

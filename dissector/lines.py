@@ -6,14 +6,16 @@ more is known than the first one, and those with findings of their own, are open
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .fieldtexts import FieldKind
-from .lineheads import LineHeads, distinct
+from .fieldpieces import FieldKind
+from .fieldtexts import Fields
+from .lineheads import LineHeads
 from .noted import Checks, check, checks_of
 from .others import Other
 from .quick import QUICK, ROWS
@@ -22,7 +24,7 @@ from .rowpieces import row_kind
 from .rows import DECRYPTED, INCOMPLETE
 from .rowtexts import Rows
 from .schemas import Schema
-from .slots import WINDOW, Array, Slots
+from .slots import WINDOW, Array, Known, Slots, Texts
 from .spec import Message
 from .summary import VALUE, WIDTH
 from .text import visible
@@ -51,16 +53,16 @@ _LINE = ord("\n")
 
 @dataclass(slots=True)
 class _Kind:
-    """How messages of one kind are written: fields, the number of a kind of rows, or each by itself from
-    its bytes (other); neither: opened.
+    """How messages of one kind are written: the number of a kind of fields or of rows, or each by itself
+    from its bytes (alone); none of these: opened.
 
     checks: by which nothing is wrong with a message but what is wrong with all of them.
     """
 
-    fields: FieldKind | None = None
+    fields: int = -1
     rows: int = -1
     checks: Checks = ()
-    other: Other | None = None
+    alone: Callable[[bytes, Callable[[], MessageView]], bytes | None] | None = None
 
 
 class Lines:
@@ -81,11 +83,12 @@ class Lines:
 
     def _forget(self) -> None:
         self._rows = Rows()
+        self._fields = Fields()
         self._kinds: list[_Kind] = []
         self._known: dict[tuple[int, int, int, Schema, bool], int] = {}
-        self._numbers: dict[int, int] = {}
+        self._numbers = Known()
         self._sizes = (0, 0)
-        self._alike: dict[Any, int] = {}
+        self.relations, self.places = Texts(), Texts()
 
     def block(self, numbers: Array) -> bytes:
         """A block of lines."""
@@ -111,25 +114,19 @@ class Lines:
         a finding."""
         tables = self.capture.index.tables
         paths, dialects = len(tables.paths), len(tables.dialects)
-        code = (c["relation"].astype(np.int64) * dialects + c["dialect"]) * paths + c["path"]
-        code = (code * 2 + c["direction"]) * 2 + usual
-        found, places = distinct(code, len(tables.schemas) * dialects * paths * 4)
         if self._sizes != (dialects, paths):
             self._sizes = (dialects, paths)
-            self._numbers.clear()
-        kinds = []
-        often = np.bincount(places, minlength=len(found)) if len(code) else _NONE
+            self._numbers, self.places = Known(), Texts()
+        code = (c["relation"].astype(np.int64) * dialects + c["dialect"]) * paths + c["path"]
+        code = (code * 2 + c["direction"]) * 2 + usual
         few = len(code) < FEW
-        for each, times in zip(found.tolist(), often.tolist(), strict=True):
-            kind = self._numbers.get(each)
-            if kind is None and few and times == 1:
-                kind = -1
-            elif kind is None:
-                first = int(np.flatnonzero(code == each)[0])
-                kind = self._kind(int(c["number"][first]), bool(each & 1))
-                self._numbers[each] = kind
-            kinds.append(kind)
-        return np.array(kinds, np.int64)[places]
+
+        def learn(each: int, first: int) -> int | None:
+            if few and np.count_nonzero(code == each) == 1:
+                return None
+            return self._kind(int(c["number"][first]), bool(each & 1))
+
+        return self._numbers.of(code, len(tables.schemas) * dialects * paths * 4, learn)
 
     def _kind(self, number: int, usual: bool) -> int:
         row, tables = self.capture.row(number), self.capture.index.tables
@@ -143,20 +140,11 @@ class Lines:
         kind = self._known.get(key)
         if kind is None:
             view = self.capture.message(number)
-            learned = self._learned(view) if quick else _Kind(other=Other(view, self.runs.secrets))
-            kind = self._known[key] = self._number(learned)
+            self._kinds.append(
+                self._learned(view) if quick else _Kind(alone=Other(view, self.runs.secrets).text)
+            )
+            kind = self._known[key] = len(self._kinds) - 1
         return kind
-
-    def _number(self, kind: _Kind) -> int:
-        """The number of a kind: that of one which is written alike, if there is one."""
-        same = kind.fields.same() if kind.fields is not None else None
-        known = self._alike.get((same, kind.checks)) if same is not None else None
-        if known is not None:
-            return known
-        self._kinds.append(kind)
-        if same is not None:
-            self._alike[same, kind.checks] = len(self._kinds) - 1
-        return len(self._kinds) - 1
 
     def _learned(self, view: MessageView) -> _Kind:
         short = view.context(self.runs.secrets, VALUE)
@@ -165,13 +153,17 @@ class Lines:
             room = self._rows.tables.count <= MOST_ITEMS
             found = row_kind(view, short) if room and not view.found else None
             return _Kind(rows=self._rows.add(found) if found is not None else -1)
-        if not view.found:
-            return _Kind(FieldKind(view, short, self.runs.secrets))
-        checks = checks_of(view)
-        if checks is None:
-            return _Kind()
-        note = visible(view.found[0].text)
-        return _Kind(FieldKind(view, short, self.runs.secrets, note), checks=checks)
+        checks: Checks = ()
+        note = ""
+        if view.found:
+            known = checks_of(view)
+            if known is None:
+                return _Kind()
+            checks, note = known, visible(view.found[0].text)
+        kind = FieldKind(view, short, self.runs.secrets, note)
+        items = kind.items()
+        number = self._fields.add(kind, items) if items is not None else -1
+        return _Kind(number, checks=checks, alone=kind.text)
 
     # -- what is the same for many
 
@@ -227,16 +219,11 @@ class _Block:
             return b"".join(map(self.lines.slow, self.c["number"].tolist()))
         self._summaries()
         head = LineHeads(self.lines, self.c, self.slow, self.bytes.records)
-        heads = head.cells()
-        size = np.zeros(self.count, np.int64)
-        for _, lengths, _ in heads:
-            size += lengths
+        size = head.size
         slots = self.slots
         short = np.flatnonzero((size < WINDOW) & ~self.slow).tolist()
         joined = {
-            row: head.one(heads, row) + slots.whole[row] + b"\n"
-            for row in short
-            if row in slots.whole
+            row: head.one(row) + slots.whole[row] + b"\n" for row in short if row in slots.whole
         }
         self.slow |= size < WINDOW
         for row in slots.whole:
@@ -260,7 +247,7 @@ class _Block:
         out = self.lines.room(int(room.sum()) + 2 * WINDOW)
         slots.write(out, begins + size)
         out[begins + total - 1] = _LINE
-        head.write(out, heads, begins + size, np.flatnonzero(~self.slow))
+        head.write(out, begins, np.flatnonzero(~self.slow))
         view = out.data
         for row, text in lines.items():
             at = int(begins[row])
@@ -299,47 +286,50 @@ class _Block:
     # -- summaries
 
     def _summaries(self) -> None:
-        lines, begins = self.lines, self.bytes.begins
-        ready = np.flatnonzero(~self.slow)
-        kinds = self.kind[ready]
-        rows_of = np.array([k.rows for k in lines._kinds] or [-1], np.int64)
-        as_rows = rows_of[kinds]
-        which = as_rows >= 0
-        r = ready[which]
-        if len(r):
+        lines = self.lines
+        kinds = lines._kinds or [_Kind()]
+        r = np.flatnonzero(~self.slow)
+        rows = np.array([k.rows for k in kinds])[self.kind[r]]
+        which = rows >= 0
+        if which.any():
+            mine = r[which]
             dropped = lines._rows.write(
-                self.slots, self.data, r, as_rows[which], begins[r], self._opened
+                self.slots, self.data, mine, rows[which], self.bytes.begins[mine], self._opened
             )
             self.slow[dropped] = True
-        r, kinds = ready[~which], kinds[~which]
-        order = np.argsort(kinds, kind="stable")
-        r, kinds = r[order], kinds[order]
-        edges = [0, *(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), len(r)]
-        for first, last in pairwise(edges):
-            if first < last:
-                self._fields(lines._kinds[int(kinds[first])], r[first:last])
-
-    def _others(self, other: Other, r: Array) -> None:
+        r = r[~which]
+        self._checked(r)
+        r = r[~self.slow[r]]
+        fields = np.array([k.fields for k in kinds])[self.kind[r]]
+        which = fields >= 0
+        self._alone(r[~which])
+        r, fields = r[which], fields[which]
         begins = self.bytes.begins[r]
         ends = begins + self.c["length"][r]
-        whole = self.slots.whole
-        for row, begin, end in zip(r.tolist(), begins.tolist(), ends.tolist(), strict=True):
-            whole[row] = other.text(self.data[begin:end])
+        odd = lines._fields.write(self.slots, self.data, r, fields, begins, ends)
+        self._alone(r[odd])
 
-    def _fields(self, kind: _Kind, r: Array) -> None:
-        if kind.other is not None:
-            self._others(kind.other, r)
-            return
-        if kind.fields is None:
-            self.slow[r] = True
-            return
-        begins = self.bytes.begins[r]
+    def _checked(self, r: Array) -> None:
+        """Messages with a finding of their own besides that of their kind are slow."""
+        kinds = self.kind[r]
+        for number in np.flatnonzero(np.bincount(kinds)).tolist():
+            checks = self.lines._kinds[number].checks
+            if checks:
+                mine = r[kinds == number]
+                begins = self.bytes.begins[mine]
+                good = check(checks, self.data, begins, begins + self.c["length"][mine])
+                self.slow[mine[~good]] = True
+
+    def _alone(self, r: Array) -> None:
+        """Messages that are looked at one by one."""
+        begins, kinds = self.bytes.begins[r], self.lines._kinds
         ends = begins + self.c["length"][r]
-        if kind.checks:
-            good = check(kind.checks, self.data, begins, ends)
-            self.slow[r[~good]] = True
-            r, begins, ends = r[good], begins[good], ends[good]
-        if len(r):
-            self.slow[kind.fields.write(self.slots, self.data, r, begins, ends, self._opened)] = (
-                True
-            )
+        for row, kind, begin, end in zip(
+            r.tolist(), self.kind[r].tolist(), begins.tolist(), ends.tolist(), strict=True
+        ):
+            alone = kinds[kind].alone
+            text = alone(self.data[begin:end], partial(self._opened, row)) if alone else None
+            if text is None:
+                self.slow[row] = True
+            else:
+                self.slots.whole[row] = text

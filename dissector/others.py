@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .annotate import annotate
 from .contents import open_contents
 from .display import Context
@@ -45,7 +47,7 @@ class Other:
         self.short = view.context(secrets, VALUE)
         self._known: dict[bytes, bytes] = {}
 
-    def text(self, data: bytes) -> bytes:
+    def text(self, data: bytes, opened: Callable[[], MessageView]) -> bytes:
         """The summary of the message `data`, UTF-8."""
         found = self._known.get(data)
         if found is None:

@@ -63,6 +63,20 @@ def shown_values(cells: Array, size: Array, sort: Array) -> tuple[Array, Array, 
     return cells, lengths, bad
 
 
+def plain_values(cells: Array, size: Array) -> tuple[Array, Array]:
+    """The windows of WINDOW bytes that values begin in, with nothing behind the value; and a mask of those
+    that are shown whole and as they are, with or without quotes."""
+    held = np.minimum(size, VALUE + 1)
+    words = cells.view(np.uint64).reshape(len(cells), -1)
+    words &= _MASKS[WINDOW][held].view(np.uint64).reshape(len(cells), -1)
+    seen = cells.view(np.uint8).reshape(len(cells), WINDOW)
+    plain = (seen - np.uint8(32)) <= 94
+    for letter in b"'\"\\":
+        plain &= seen != letter
+    good: Array = (np.count_nonzero(plain, axis=1) == size) & (size > 0) & (size <= VALUE)
+    return cells, good
+
+
 def _odd(seen: Array, held: Array, numeric: Array, floating: Array) -> Array | None:
     """Mask of the values that hold other bytes than those that are shown as they are; None for none."""
     digits = bool(numeric.any())

@@ -8,6 +8,7 @@ written last and are not shorter than a window.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -18,6 +19,12 @@ Array = NDArray[Any]
 
 WINDOW = 48
 """Bytes of a cell at most."""
+
+MOST_TEXTS, LONG = 1 << 13, 192
+"""Texts that are kept, and how long one may be."""
+
+DENSE, MOST_CODES = 1 << 16, 1 << 20
+"""Numbers below these are counted, and kept, in a table."""
 
 _CUT = "…".encode()
 _NEVER = 1 << 40
@@ -87,6 +94,18 @@ def left(cells: Array, lengths: Array) -> Array:
     return windows(flat, width)[np.arange(width, count * width + width, width) - lengths]
 
 
+def distinct(values: Array, space: int) -> tuple[Array, Array]:
+    """The different values, all below `space`, and for each value its place among them."""
+    if space > DENSE:
+        found, places = np.unique(values, return_inverse=True)
+        return found, places
+    table = np.zeros(space, np.int32)
+    table[values] = 1
+    found = np.flatnonzero(table)
+    table[found] = np.arange(len(found))
+    return found, table[values]
+
+
 def windows(data: Any, width: int) -> Array:
     """At item i the `width` bytes from byte i of `data` on."""
     size = data.nbytes if isinstance(data, np.ndarray) else len(data)
@@ -97,6 +116,86 @@ def packed(texts: list[bytes], width: int = 0) -> Array:
     """Texts as an array of windows; longer ones are cut."""
     width = max(width or max(map(len, texts), default=1), 1)
     return np.array(texts, f"S{width}").view(f"V{width}")
+
+
+class Known:
+    """Numbers for codes, each found once."""
+
+    def __init__(self) -> None:
+        self._table = np.zeros(0, np.int32)  # by code: 0 unknown, else the number and 2
+        self._sparse: dict[int, int] = {}
+
+    def of(self, codes: Array, space: int, find: Callable[[int, int], int | None]) -> Array:
+        """The number of each of `codes`, which are below `space`. find: of a code and the place in
+        `codes` where it comes first, the number, -1 at least; None for -1 and to be asked again."""
+        if space > MOST_CODES:
+            return self._of_many(codes, find)
+        if space > len(self._table):
+            table = np.zeros(space + space // 2, np.int32)  # what is not touched takes no memory
+            table[: len(self._table)] = self._table
+            self._table = table
+        numbers = self._table[codes].astype(np.int64)
+        new = np.flatnonzero(numbers == 0)
+        if len(new):
+            found, first = np.unique(codes[new], return_index=True)
+            for code, place in zip(found.tolist(), new[first].tolist(), strict=True):
+                number = find(code, place)
+                if number is not None:
+                    self._table[code] = number + 2
+            numbers = np.maximum(self._table[codes].astype(np.int64), 1)
+        return numbers - 2
+
+    def _of_many(self, codes: Array, find: Callable[[int, int], int | None]) -> Array:
+        found, first, places = np.unique(codes, return_index=True, return_inverse=True)
+        known = self._sparse
+        if len(known) > MOST_CODES:
+            known.clear()
+        numbers = np.full(len(found), -1)
+        for i, (code, place) in enumerate(zip(found.tolist(), first.tolist(), strict=True)):
+            number = known.get(code)
+            if number is None:
+                number = find(code, place)
+                if number is None:
+                    continue
+                known[code] = number
+            numbers[i] = number
+        return numbers[places]
+
+
+class Texts:
+    """Texts for codes, each made once."""
+
+    def __init__(self) -> None:
+        self._numbers = Known()
+        self._texts: dict[bytes, int] = {}
+        self._made = ending([])
+
+    def of(
+        self, codes: Array, space: int, make: Callable[[int], bytes], slow: Array
+    ) -> tuple[Array, Array]:
+        """The texts for `codes`, which are below `space`: their lengths, and cells that end with them.
+        Where a text is longer than LONG, `slow` becomes true instead."""
+        if len(self._texts) > MOST_TEXTS:
+            self.__init__()  # type: ignore[misc]
+
+        def find(code: int, _: int) -> int:
+            text = make(code)
+            return self._texts.setdefault(text, len(self._texts)) if len(text) <= LONG else -1
+
+        which = self._numbers.of(codes, space, find)
+        if len(self._made[0]) != len(self._texts):
+            self._made = ending(list(self._texts))
+        if which.min(initial=0) < 0:
+            slow |= which < 0
+        lengths, cells = self._made if self._texts else ending([b""])
+        return lengths.take(which, mode="clip"), cells.take(which, mode="clip")
+
+
+def ending(texts: list[bytes]) -> tuple[Array, Array]:
+    """The lengths of texts, and windows that end with them."""
+    lengths = np.array(list(map(len, texts)), np.int64)
+    width = int(lengths.max(initial=1))
+    return lengths, packed([text.rjust(width) for text in texts], width)
 
 
 class Slots:
@@ -171,44 +270,3 @@ class Slots:
             windows(out, len(_CUT))[begins[self._cut] + self._at] = np.frombuffer(
                 _CUT, f"V{len(_CUT)}"
             )
-
-
-class Part:
-    """Lines whose summaries are empty and get the same cells. A cell of length 0 does no harm."""
-
-    def __init__(self, slots: Slots, rows: Array) -> None:
-        self.slots = slots
-        self.rows = rows
-        self.size: Array | int = 0
-
-    def add(self, cells: Array, lengths: Array | int) -> None:
-        """Put cells, one a line, or one for all of them, behind what is there."""
-        if cells.ndim == 2:
-            cells = cells.view(f"V{cells.shape[1]}")[:, 0]
-        self.slots.put(self.rows, cells, self.size)
-        self.size = self.size + lengths
-
-    def add_text(self, text: str, where: Array | None = None) -> None:
-        """The same text for all lines, or for those of the mask."""
-        data = text.encode()
-        if len(data) != len(text):
-            extra = len(data) - len(text)
-            self.slots.extra[self.rows] += extra if where is None else extra * where
-        for i in range(0, len(data), WINDOW):
-            part = data[i : i + WINDOW]
-            length = len(part)
-            self.add(np.frombuffer(part, f"V{length}"), length if where is None else length * where)
-
-    def add_texts(self, texts: list[str]) -> None:
-        """A text for each line."""
-        data = [text.encode() for text in texts]
-        lengths = np.fromiter(map(len, data), np.int64, len(data))
-        self.slots.extra[self.rows] += lengths - np.fromiter(map(len, texts), np.int64, len(data))
-        while data:
-            self.add(packed(data, WINDOW), np.minimum(lengths, WINDOW))
-            lengths = np.maximum(lengths - WINDOW, 0)
-            data = [text[WINDOW:] for text in data] if lengths.any() else []
-
-    def close(self) -> None:
-        """Tell the lines how long they are now."""
-        self.slots.size[self.rows] = self.size

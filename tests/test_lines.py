@@ -14,7 +14,7 @@ from transforms import CAPTURES, conversation, frames, pcap, resegmented
 from dissector.report import list_cells
 from dissector.runs import Runs
 from dissector.selection import numbers, parts
-from dissector.slots import Part, Slots, decimal, hexadecimal, left
+from dissector.slots import Known, Slots, Texts, decimal, hexadecimal, left
 from dissector.view import Capture, open_capture
 
 OID = 16400
@@ -82,11 +82,9 @@ def test_numbers_as_cells() -> None:
 
 def test_a_cell_is_written_over_by_what_follows() -> None:
     slots, rows = Slots(3), np.arange(3)
-    part = Part(slots, rows)
-    part.add(np.array([b"abXX", b"aXXX", b"abcd"]).view("V4"), np.array([2, 1, 4]))
-    part.add_text("-é", np.array([True, False, True]))
-    part.add_texts(["x" * 100, "", "ß"])
-    part.close()
+    slots.add(rows, np.array([b"abXX", b"aXXX", b"abcd"]).view("V4"), np.array([2, 1, 4]))
+    slots.add_text(rows[::2], "-é")
+    slots.add_texts(rows, ["x" * 100, "", "ß"])
     assert slots.size.tolist() == [105, 1, 9]
     assert slots.characters(rows).tolist() == [104, 1, 7]
     begins = np.array([0, 200, 400])
@@ -94,6 +92,33 @@ def test_a_cell_is_written_over_by_what_follows() -> None:
     slots.write(out, begins)
     shown = [bytes(out[b : b + s]).decode() for b, s in zip(begins, slots.size, strict=True)]
     assert shown == ["ab-é" + "x" * 100, "a", "abcd-éß"]
+
+
+@pytest.mark.parametrize("space", [1000, 1 << 40])
+def test_numbers_of_codes_are_asked_for_once(space: int) -> None:
+    asked = []
+
+    def find(code: int, place: int) -> int | None:
+        asked.append((code, place))
+        return {7: 0, 5: -1, 9: 3}.get(code)
+
+    known = Known()
+    assert known.of(np.array([5, 7, 7, 8, 5]), space, find).tolist() == [-1, 0, 0, -1, -1]
+    assert sorted(asked) == [(5, 0), (7, 1), (8, 3)]
+    asked.clear()
+    assert known.of(np.array([8, 9, 7, 5]), space + 500, find).tolist() == [-1, 3, 0, -1]
+    assert sorted(asked) == [(8, 0), (9, 1)]
+    assert known.of(np.array([], np.int64), space, find).tolist() == []
+
+
+def test_texts_of_codes() -> None:
+    texts, slow = Texts(), np.zeros(4, bool)
+    shown = {1: b"", 2: b"abc", 3: b"x" * 192, 4: b"y" * 193}
+    lengths, cells = texts.of(np.array([2, 4, 1, 3]), 10, shown.__getitem__, slow)
+    assert slow.tolist() == [False, True, False, False]
+    for i, text in ((0, b"abc"), (2, b""), (3, b"x" * 192)):
+        assert lengths[i] == len(text)
+        assert cells[i].tobytes().endswith(text)
 
 
 # -- rows
