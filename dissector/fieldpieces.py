@@ -14,7 +14,7 @@ from .cells import KEEPER, SHORT, is_safe
 from .display import Context
 from .node import Node, leaves
 from .slots import WINDOW
-from .spec import Field
+from .spec import Field, Message
 from .summary import VALUE, WIDTH, summary
 from .view import MessageView
 
@@ -107,18 +107,27 @@ class FieldKind:
     """Messages of one path, dialect, schema and direction.
 
     note: what is said of each of them, as it stands behind the summary; size: bytes of the fields of
-    fixed width, below 0 where the message has to be taken as a whole.
+    fixed width, below 0 where the message has to be taken as a whole; base: what is before this byte of it
+    says nothing.
     """
 
     def __init__(self, view: MessageView, short: Context, secrets: bool, note: str = "") -> None:
         inner = view.innermost
-        self.base = inner.start
         self.note = note
         self.secrets = secrets
         self.named: list[Named] = []
         self.tail: list[Tail] = []
         self.memo: dict[bytes, str] = {}
         self.size = -1
+        self._plan(view, inner, short)
+        if self.size < 0:
+            named = isinstance(inner.declaration, Message) and inner.declaration.name
+            xid = inner.child("xid") if named == "Relation" else None  # it does not tell of this
+            self.base = xid.end if xid is not None else inner.start
+            self.text(view.data, lambda: view)
+
+    def _plan(self, view: MessageView, inner: Node, short: Context) -> None:
+        """Learn the fields, if they are such as can be written by themselves."""
         found = [n for n in leaves(view.tree) if n.start >= inner.start]
         fixed, rest = _split(found)
         if any(n.index >= 0 or n.value is None for n in found) or any(
@@ -130,7 +139,7 @@ class FieldKind:
                 named = _named(child, short)
                 if named is not None:
                     self.named.append(named)
-        if len(found) > MOST_NAMED or not self._tails(rest, short) or (rest and note):
+        if len(found) > MOST_NAMED or not self._tails(rest, short) or (rest and self.note):
             return
         self.size = fixed[-1].end if fixed else inner.start
 

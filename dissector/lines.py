@@ -85,7 +85,9 @@ class Lines:
         self._rows = Rows()
         self._fields = Fields()
         self._kinds: list[_Kind] = []
-        self._known: dict[tuple[int, int, int, Schema, bool], int] = {}
+        self._known: dict[tuple[int, int, int, int, bool], int] = {}
+        self._schemas: dict[int, int] = {}  # by number: which of those that differ
+        self._same: dict[Schema, int] = {}
         self._numbers = Known()
         self._sizes = (0, 0)
         self.relations, self.places = Texts(), Texts()
@@ -124,22 +126,25 @@ class Lines:
         def learn(each: int, first: int) -> int | None:
             if few and np.count_nonzero(code == each) == 1:
                 return None
-            return self._kind(int(c["number"][first]), bool(each & 1))
+            return self._kind(c, first, bool(each & 1))
 
         return self._numbers.of(code, len(tables.schemas) * dialects * paths * 4, learn)
 
-    def _kind(self, number: int, usual: bool) -> int:
-        row, tables = self.capture.row(number), self.capture.index.tables
-        path, dialect = tables.paths[row.path], tables.dialects[row.dialect]
+    def _kind(self, c: dict[str, Any], i: int, usual: bool) -> int:
+        tables = self.capture.index.tables
+        path, dialect = tables.paths[c["path"][i]], tables.dialects[c["dialect"][i]]
         quick = len(path) > 1 and path[1] in QUICK and dialect.copy == "pgoutput"
         if not quick and not usual:
             return -1
-        # a description that comes again, with a new number, is the same to the writers
-        schema = replace(tables.schemas[row.relation], version=0)
-        key = (row.path, row.dialect, row.direction, schema, usual)
+        relation = int(c["relation"][i])
+        schema = self._schemas.get(relation)
+        if schema is None:  # one that comes again, with a new number, is the same to the writers
+            known = replace(tables.schemas[relation], version=0)
+            schema = self._schemas[relation] = self._same.setdefault(known, len(self._same))
+        key = (int(c["path"][i]), int(c["dialect"][i]), int(c["direction"][i]), schema, usual)
         kind = self._known.get(key)
         if kind is None:
-            view = self.capture.message(number)
+            view = self.capture.message(int(c["number"][i]))
             self._kinds.append(
                 self._learned(view) if quick else _Kind(alone=Other(view, self.runs.secrets).text)
             )
