@@ -137,7 +137,7 @@ class _Steps:
         """What stands before a value."""
         slots, fields, rows = self.slots, self.fields, self.rows[which]
         double = item * 2 + (slots.size[rows] == 0)
-        slots.add(rows, fields.text[double], fields.length[double])
+        slots.add(rows, fields.text, fields.length[double], double)
         if fields.wide:
             slots.extra[rows] += fields.item_extra[item]
 
@@ -221,7 +221,7 @@ class _Steps:
         self.odd[which[strange[places]]] = True
         lengths = np.array([min(len(t), WINDOW) for t in texts], np.int64)
         cells = packed([t.encode()[:WINDOW] for t in texts])
-        self._add(which, cells[places], lengths[places])
+        self.slots.add(self.rows[which], cells, lengths[places], places)
 
     # -- strings
 

@@ -223,6 +223,7 @@ class _Block:
         if self.slow.all():
             return b"".join(map(self.lines.slow, self.c["number"].tolist()))
         self._summaries()
+        self.data = self.bytes.data = b""  # room for what follows
         head = LineHeads(self.lines, self.c, self.slow, self.bytes.records)
         size = head.size
         slots = self.slots

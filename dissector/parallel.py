@@ -30,7 +30,7 @@ Work = Callable[[Iterable[Block]], Iterator[bytes]]
 MOST = 4
 """Processes at most."""
 
-HELD = 8 << 20
+HELD = 4 << 20
 """Bytes of results that a process holds before it waits for its turn to write."""
 
 

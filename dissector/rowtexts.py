@@ -189,7 +189,7 @@ class _Walk:
             self.slots.extra[r] += self.rows.extra[kinds]
         for part, lengths in self.rows.subjects:
             if len(r):
-                self.slots.add(r, part[kinds], lengths[kinds])
+                self.slots.add(r, part, lengths[kinds], kinds)
                 more = lengths[kinds] == WINDOW
                 r, kinds = r[more], kinds[more]
 
@@ -289,7 +289,7 @@ class _Walk:
             self._slowly(*(x[slow] for x in (r, item, begin, size, first)))
             r, item, first = r[~slow], item[~slow], first[~slow]
         double = item * 2 + first
-        slots.add(r, tables.text[double], tables.length[double])
+        slots.add(r, tables.text, tables.length[double], double)
         if tables.wide:
             slots.extra[r] += tables.extra[item]
         for rows, cells, lengths in parts:

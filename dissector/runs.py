@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .lines import Lines
+from .memory import give_back_freed_memory
 from .objects import BLOCK as OBJECTS
 from .objects import Objects
 from .parallel import processors, write_in_order
@@ -109,6 +110,7 @@ class Runs:
         if rest and not fields:
             rest = _evenly(rest, processors())
         if rest:
+            give_back_freed_memory()
             write_in_order(out, rest, lambda some: self._parts(some, fields))
 
     def _parts(self, blocks: Iterable[Block], fields: bool) -> Iterator[bytes]:

@@ -207,20 +207,19 @@ class Slots:
         self.size = np.zeros(count, np.int64)
         self.extra = np.zeros(count, np.int64)
         self.whole: dict[int, bytes] = {}
-        self._cells: list[tuple[Array, Array, Array | int]] = []
+        self._cells: list[tuple[Array, Array, Array | None, Array]] = []
         self._cut, self._at = np.zeros(0, np.int64), 0
 
-    def add(self, rows: Array, cells: Array, lengths: Array | int) -> None:
-        """Put cells behind what the lines `rows`, each named once, have."""
+    def add(
+        self, rows: Array, cells: Array, lengths: Array | int, which: Array | None = None
+    ) -> None:
+        """Put cells behind what the lines `rows`, each named once, have; one for each line, one for all of
+        them, or with `which` a table of cells and which of these each line gets."""
         if cells.ndim == 2:
             cells = cells.view(f"V{cells.shape[1]}")[:, 0]
         start = self.size[rows]
-        self._cells.append((rows, cells, start))
+        self._cells.append((rows, cells, which, start.astype(np.int32)))
         self.size[rows] = start + lengths
-
-    def put(self, rows: Array, cells: Array, start: Array | int) -> None:
-        """The same at places in the summaries that the caller keeps count of."""
-        self._cells.append((rows, cells, start))
 
     def add_text(self, rows: Array, text: str) -> None:
         """The same text for all `rows`."""
@@ -254,18 +253,19 @@ class Slots:
         self.extra[rows] = len(_CUT) - 1
 
     def write(self, out: Array, begins: Array) -> None:
-        """Write the cells to `out`; a summary begins at its place in `begins`, with `size` bytes of
-        room. What replaced a summary as a whole is not written here."""
+        """Write the cells to `out`, and forget them; a summary begins at its place in `begins`, with `size`
+        bytes of room. What replaced a summary as a whole is not written here."""
         limit = np.full(self.count, _NEVER)
         limit[list(self.whole)] = 0
         limit[self._cut] = self._at + 1
         bounded = len(self.whole) > 0 or len(self._cut) > 0
         last: Array | None = None
-        for rows, cells, start in self._cells:
+        for rows, cells, which, start in self._cells:
             if rows is not last:
                 last, begin, most = rows, begins[rows], limit[rows]
             at = begin + (np.minimum(start, most) if bounded else start)
-            windows(out, cells.itemsize)[at] = cells
+            windows(out, cells.itemsize)[at] = cells if which is None else cells.take(which)
+        self._cells.clear()
         if len(self._cut):
             windows(out, len(_CUT))[begins[self._cut] + self._at] = np.frombuffer(
                 _CUT, f"V{len(_CUT)}"
