@@ -13,8 +13,9 @@ from .times import SECOND, iso_time
 if TYPE_CHECKING:
     from .lines import Lines
 
-Cells = tuple[Array, Array]
-"""Lengths of texts, and windows that end with them."""
+Cells = tuple[Array, Array, Array | None]
+"""Lengths of texts by line, and windows that end with them: one for each line, or a table and which of
+them each line has."""
 
 
 class LineHeads:
@@ -38,7 +39,7 @@ class LineHeads:
             _whole(decimal(c["xid"], blank=True)), relation,
         ]  # fmt: skip
         self.size = np.zeros(self.count, np.int64)
-        for lengths, _ in self.cells:
+        for lengths, *_ in self.cells:
             self.size += lengths
 
     def _place(self, code: int) -> bytes:
@@ -70,7 +71,7 @@ class LineHeads:
             at, which = np.flatnonzero(new), np.cumsum(new) - 1
             cells = self._even_times(time[at], int(record[known[0]]))
             if cells is not None:
-                return np.full(self.count, cells.itemsize), cells.take(which)
+                return np.full(self.count, cells.itemsize), cells, which
         new[1:] |= record[1:] != record[:-1]
         new[1:] |= self.slow[1:] != self.slow[:-1]  # their records are not always known
         at, which = np.flatnonzero(new), np.cumsum(new) - 1
@@ -82,7 +83,7 @@ class LineHeads:
             )
         ]
         lengths, cells = ending(texts)
-        return lengths.take(which), cells.take(which)
+        return lengths.take(which), cells, which
 
     def _even_times(self, time: Array, record: int) -> Array | None:
         """Texts of times with as many decimals as the frame at `record` has; None where they are not
@@ -107,26 +108,26 @@ class LineHeads:
     def one(self, row: int) -> bytes:
         """The head of one line by itself."""
         return b"".join(
-            cells[row].tobytes()[cells.itemsize - int(lengths[row]) :]
-            for lengths, cells in self.cells
+            cells[row if which is None else which[row]].tobytes()[cells.itemsize - lengths[row] :]
+            for lengths, cells, which in self.cells
         )
 
-    def write(self, out: Array, begins: Array, rows: Array) -> None:
-        """Write the heads of the lines `rows`, which begin at `begins` in `out`: from the last cell to the
-        first, since what is before a text in its window is written over by the next."""
+    def write(self, out: Array, begins: Array) -> None:
+        """Write the heads of the lines that are not slow, which begin at `begins` in `out`: from the last
+        cell to the first, since what is before a text in its window is written over by the next."""
+        rows: Any = np.flatnonzero(~self.slow) if self.slow.any() else slice(None)
         ends = (begins + self.size)[rows]
         begins = begins[rows]
-        for lengths, cells in reversed(self.cells):
-            lengths, cells = lengths[rows], cells[rows]
+        for lengths, cells, which in reversed(self.cells):
+            lengths = lengths[rows]
+            cells = cells[rows] if which is None else cells.take(which[rows])
+            at = ends - cells.itemsize
             ends = ends - lengths
-            beyond = ends + lengths - cells.itemsize < begins
+            beyond = at < begins
             if beyond.any():  # what is before the line is another one
                 self._write_exactly(out, lengths[beyond], cells[beyond], ends[beyond])
-                rest = ~beyond
-                where = ends[rest] + lengths[rest] - cells.itemsize
-                windows(out, cells.itemsize)[where] = cells[rest]
-            else:
-                windows(out, cells.itemsize)[ends + lengths - cells.itemsize] = cells
+                at, cells = at[~beyond], cells[~beyond]
+            windows(out, cells.itemsize)[at] = cells
 
     @staticmethod
     def _write_exactly(out: Array, lengths: Array, cells: Array, begins: Array) -> None:
@@ -140,4 +141,4 @@ class LineHeads:
 
 def _whole(pair: tuple[Array, Array]) -> Cells:
     cells, lengths = pair
-    return lengths, cells.view(f"V{cells.shape[1]}")[:, 0]
+    return lengths, cells.view(f"V{cells.shape[1]}")[:, 0], None

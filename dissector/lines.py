@@ -253,7 +253,7 @@ class _Block:
         out = self.lines.room(int(room.sum()) + 2 * WINDOW)
         slots.write(out, begins + size)
         out[begins + total - 1] = _LINE
-        head.write(out, begins, np.flatnonzero(~self.slow))
+        head.write(out, begins)
         view = out.data
         for row, text in lines.items():
             at = int(begins[row])

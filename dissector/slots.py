@@ -172,9 +172,9 @@ class Texts:
 
     def of(
         self, codes: Array, space: int, make: Callable[[int], bytes], slow: Array
-    ) -> tuple[Array, Array]:
-        """The texts for `codes`, which are below `space`: their lengths, and cells that end with them.
-        Where a text is longer than LONG, `slow` becomes true instead."""
+    ) -> tuple[Array, Array, Array]:
+        """The texts for `codes`, which are below `space`: their lengths, a table of cells that end with
+        texts, and the place of each in it. Where a text is longer than LONG, `slow` becomes true instead."""
         if len(self._texts) > MOST_TEXTS:
             self.__init__()  # type: ignore[misc]
 
@@ -185,10 +185,11 @@ class Texts:
         which = self._numbers.of(codes, space, find)
         if len(self._made[0]) != len(self._texts):
             self._made = ending(list(self._texts))
+        lengths, cells = self._made if self._texts else ending([b""])
         if which.min(initial=0) < 0:
             slow |= which < 0
-        lengths, cells = self._made if self._texts else ending([b""])
-        return lengths.take(which, mode="clip"), cells.take(which, mode="clip")
+            which = np.maximum(which, 0)
+        return lengths.take(which), cells, which
 
 
 def ending(texts: list[bytes]) -> tuple[Array, Array]:
