@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import IO, Any
 
 import numpy as np
@@ -106,15 +106,16 @@ class Runs:
         many = MANY_OBJECTS if fields else SOON
         for text in self._parts(_first(blocks, many), fields):
             out.write(text)
-        rest = list(blocks)
+        rest = list(map(_brief, blocks))
         if rest and not fields:
             rest = _evenly(rest, processors())
         if rest:
             give_back_freed_memory()
             write_in_order(out, rest, lambda some: self._parts(some, fields))
 
-    def _parts(self, blocks: Iterable[Block], fields: bool) -> Iterator[bytes]:
+    def _parts(self, given: Iterable[Block | range], fields: bool) -> Iterator[bytes]:
         """The text of blocks in parts; b"" ends a block."""
+        blocks = map(_array, given)
         if fields:
             yield from self._objects.blocks(blocks)
             return
@@ -246,13 +247,32 @@ def _first(blocks: Iterator[Block], many: int) -> Iterator[Block]:
             return
 
 
-def _evenly(blocks: list[Block], processes: int) -> list[Block]:
+def _brief(block: Block) -> Block | range:
+    """The same numbers in less memory, where they follow each other."""
+    first, last = int(block[0]), int(block[-1])
+    if last - first == len(block) - 1 and (block[1:] - block[:-1] == 1).all():
+        return range(first, last + 1)
+    return block
+
+
+def _array(block: Block | range) -> Block:
+    return np.arange(block.start, block.stop) if isinstance(block, range) else block
+
+
+def _evenly(blocks: list[Block | range], processes: int) -> list[Block | range]:
     """The same numbers in blocks of one size, as many for each process; one where there are few."""
-    numbers = np.concatenate(blocks)
-    if len(numbers) < MANY:
+    total = sum(map(len, blocks))
+    ranges = [b for b in blocks if isinstance(b, range)]
+    numbers: Any
+    if len(ranges) == len(blocks) and all(a.stop == b.start for a, b in pairwise(ranges)):
+        numbers = range(ranges[0].start, ranges[-1].stop)
+    else:
+        numbers = np.concatenate([_array(b) for b in blocks])
+    if total < MANY:
         return [numbers]
-    count = -(-len(numbers) // (BLOCK * processes)) * processes
-    return np.array_split(numbers, count)
+    count = -(-total // (BLOCK * processes)) * processes
+    edges = [total * i // count for i in range(count + 1)]
+    return [numbers[a:b] for a, b in pairwise(edges)]
 
 
 def _arrays(numbers: Numbers) -> Iterator[Block]:

@@ -379,3 +379,26 @@ def test_numbers_come_as_arrays_too() -> None:
             if limit is not None:
                 assert len(found) <= limit
     assert found == [5, 3, 9]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        range(1, 401),
+        [*range(1, 71), *range(131, 191), *range(71, 131)],  # in all as many as from end to end
+        [*range(200, 100, -1), *range(7, 90, 2), *range(300, 400), 5, 5],
+    ],
+)
+def test_processes_share_any_selection(
+    wanted: range | list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("FIRST", 10), ("BLOCK", 20), ("SOON", 10), ("MANY", 50)):
+        monkeypatch.setattr(f"dissector.runs.{name}", value)
+    for module in ("runs", "parallel"):
+        monkeypatch.setattr(f"dissector.{module}.processors", lambda: 3)
+    with open_capture([str(CAPTURES / "pg16-proto4.pcap")]) as capture:
+        capture.read()
+        with (tmp_path / "out").open("wb") as out:
+            Runs(capture).write(out, wanted, fields=False)
+        shown = (tmp_path / "out").read_text().splitlines()
+        assert shown == ["\t".join(list_cells(capture, capture.message(n))) for n in wanted]
