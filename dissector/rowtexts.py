@@ -17,6 +17,7 @@ from .rowpieces import (
     NUMERIC,
     QUOTED,
     SLOW,
+    STATIC,
     UNKNOWN,
     VALUED,
     RowKind,
@@ -202,13 +203,14 @@ class _Walk:
         good = self.run_.view(2)[here] == self.columns[r]
         if not good.all():
             whole = r = self._keep(r, good)
-        self.at[r] += 2
+        self.at[r] = np.minimum(self.at[r] + 2, self.limit)
         i = 0
         while len(r) >= FEW:
             r = self._step(r, i)
             i += 1
             more = (self.columns[r] > i) & (self.slots.characters(r) <= WIDTH)
-            more &= (self.shown[r] <= SHOWN) | (self.second[r] >= 0)
+            if i > SHOWN:
+                more &= (self.shown[r] <= SHOWN) | (self.second[r] >= 0)
             r = r[more]
         for row in r.tolist():
             self._finish(row, i)
@@ -224,14 +226,16 @@ class _Walk:
     def _items(self, r: Array, i: int) -> tuple[Array, Array, Array]:
         """Rows, their items and the classes of these, for column `i`; unknown ones are learned."""
         for attempt in (0, 1):
-            codes = _CODE[self.run_.u1[np.minimum(self.at[r], self.limit)]]
-            item = self.base[r] + i * len(KINDS) + np.minimum(codes, len(KINDS) - 1)
+            codes = _CODE[self.run_.u1[self.at[r]]]
+            strange = codes.max(initial=0) == len(KINDS)
+            item = self.base[r] + (np.minimum(codes, len(KINDS) - 1) if strange else codes)
+            item += i * len(KINDS)
             sort = self.tables.sort[item]
-            if codes.max(initial=0) == len(KINDS):
+            if strange:
                 sort[codes == len(KINDS)] = UNKNOWN
-            unknown = np.flatnonzero(sort == UNKNOWN)
-            if not len(unknown):
+            elif sort.max(initial=0) < UNKNOWN:
                 break
+            unknown = np.flatnonzero(sort == UNKNOWN)
             if attempt:
                 r = self._keep(r, sort != UNKNOWN)
                 item, sort = item[sort != UNKNOWN], sort[sort != UNKNOWN]
@@ -245,49 +249,58 @@ class _Walk:
 
     def _step(self, r: Array, i: int) -> Array:
         """Column `i` of the rows `r`, which all have it: the rows that could be stepped over."""
-        r, item, sort = self._items(r, i)
-        begin = self.at[r] + 5
+        kept, item, sort = self._items(r, i)
+        r, at = kept, self.at[kept]
         valued = item % len(KINDS) >= VALUED
-        if valued.all():
-            size = self.run_.view(4)[np.minimum(begin - 4, self.limit)].astype(np.int64)
-        else:
-            size = np.zeros(len(r), np.int64)
-            which = np.flatnonzero(valued)
-            size[which] = self.run_.view(4)[np.minimum(begin[which] - 4, self.limit)]
-            begin[~valued] -= 4
+        size = self.run_.view(4)[at + 1].astype(np.int64)
+        begin = at + 5
+        if not valued.all():
+            size *= valued
+            begin -= 4 * ~valued
         self.at[r] = np.minimum(begin + size, self.limit)
         shown = self.shown[r]
-        seen = (sort != NOT_SENT) & (shown <= SHOWN)
-        kept = r
-        if not seen.all():
+        counts = np.bincount(sort, minlength=UNKNOWN).tolist()
+        if counts[NOT_SENT] or i > SHOWN:
+            seen = (sort != NOT_SENT) & (shown <= SHOWN)
             r, item, sort, begin, size, shown = (
                 x[seen] for x in (r, item, sort, begin, size, shown)
             )
+            counts = np.bincount(sort, minlength=UNKNOWN).tolist()
         self.shown[r] = shown + 1
-        self._show(r, item, sort, np.minimum(begin, self.limit), size, shown == 0)
+        self._show(r, item, sort, counts, np.minimum(begin, self.limit), size, shown == 0)
         return kept
 
     def _show(
-        self, r: Array, item: Array, sort: Array, begin: Array, size: Array, first: Array
-    ) -> None:
+        self, r: Array, item: Array, sort: Array, counts: list[int], begin: Array, size: Array,
+        first: Array,
+    ) -> None:  # fmt: skip
+        """counts: of rows in each class."""
         slots, tables = self.slots, self.tables
-        slow = sort == SLOW
-        quick = np.flatnonzero((sort >= NUMERIC) & (sort <= QUOTED))
-        wide = size[quick] > SHORT
+        slow = np.zeros(0, np.int64)
+        small = size <= SHORT
+        large = ~small
+        if counts[STATIC] or counts[SLOW]:
+            quick = (sort >= NUMERIC) & (sort <= QUOTED)
+            small &= quick
+            large &= quick
+            slow = np.flatnonzero(sort == SLOW)
         parts = []
-        for which, view in ((quick[~wide], self.small), (quick[wide], self.large)):
+        for mask, view in ((small, self.small), (large, self.large)):
+            which = np.flatnonzero(mask)
             if len(which):
                 cells, lengths, bad = shown_values(view[begin[which]], size[which], sort[which])
                 if bad is not None:
-                    slow[which[bad]] = True
+                    slow = np.concatenate([slow, which[bad]])
                     cells, lengths, which = cells[~bad], lengths[~bad], which[~bad]
                 parts.append((r[which] if len(which) < len(r) else r, cells, lengths))
-                cut = which[size[which] > VALUE]
+                cut = which[size[which] > VALUE] if view is self.large else which[:0]
                 if len(cut):
                     slots.extra[r[cut]] += CUT
-        if slow.any():
+        if len(slow):
             self._slowly(*(x[slow] for x in (r, item, begin, size, first)))
-            r, item, first = r[~slow], item[~slow], first[~slow]
+            rest = np.ones(len(r), bool)
+            rest[slow] = False
+            r, item, first = r[rest], item[rest], first[rest]
         double = item * 2 + first
         slots.add(r, tables.text, tables.length[double], double)
         if tables.wide:
