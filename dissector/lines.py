@@ -49,6 +49,7 @@ FEW = 64
 _NONE = np.zeros(0, np.int64)
 
 _LINE = ord("\n")
+_CUT = "…\n".encode()
 
 
 @dataclass(slots=True)
@@ -72,14 +73,7 @@ class Lines:
         self.runs = runs
         self.capture = runs.capture
         self._found = np.zeros(0, np.int64)
-        self._out = np.zeros(0, np.uint8)
         self._forget()
-
-    def room(self, size: int) -> Array:
-        """`size` bytes to write lines to, until this is called again."""
-        if len(self._out) < size:
-            self._out = np.empty(size + size // 4, np.uint8)
-        return self._out[:size]
 
     def _forget(self) -> None:
         self._rows = Rows()
@@ -92,12 +86,12 @@ class Lines:
         self._sizes = (0, 0)
         self.relations, self.places = Texts(), Texts()
 
-    def block(self, numbers: Array) -> bytes:
+    def block(self, numbers: Array) -> bytes | memoryview:
         """A block of lines."""
         c = self.runs.columns(numbers)
         if len(numbers) > 1 and int(c["length"].sum()) > MOST_BYTES:
             half = len(numbers) // 2
-            return self.block(numbers[:half]) + self.block(numbers[half:])
+            return b"".join((self.block(numbers[:half]), self.block(numbers[half:])))
         if len(self._kinds) > MOST_KINDS or self._rows.tables.count > MOST_ITEMS:
             self._forget()
         return _Block(self, c).write()
@@ -218,7 +212,7 @@ class _Block:
     def _opened(self, row: int) -> MessageView:
         return self.capture.message(int(self.c["number"][row]))
 
-    def write(self) -> bytes:
+    def write(self) -> bytes | memoryview:
         """The lines."""
         if self.slow.all():
             return b"".join(map(self.lines.slow, self.c["number"].tolist()))
@@ -248,9 +242,10 @@ class _Block:
         for row, text in lines.items():
             size[row] = 0
             total[row] = len(text)
-        room = np.maximum(total, WINDOW)
+        long = (slots.size - slots.extra > WIDTH) & ~self.slow
+        room = np.maximum(total, WINDOW) + long * len(_CUT)
         begins = np.cumsum(room) - room
-        out = self.lines.room(int(room.sum()) + 2 * WINDOW)
+        out = np.empty(int(room.sum()) + 2 * WINDOW, np.uint8)
         slots.write(out, begins + size)
         out[begins + total - 1] = _LINE
         head.write(out, begins)
@@ -261,33 +256,8 @@ class _Block:
         for row, text in whole.items():
             at = int(begins[row] + size[row])
             view[at : at + len(text)] = text
-        return self._joined(out, begins, begins + size, begins + total, room > total)
-
-    def _joined(
-        self, out: Array, begins: Array, middles: Array, ends: Array, spare: Array
-    ) -> bytes:
-        """The lines without room between them, and with summaries that are too long cut."""
-        slots, view = self.slots, out.data
-        long = (slots.size - slots.extra > WIDTH) & ~self.slow
-        stop = int(ends[-1]) if len(ends) else 0
-        which = np.flatnonzero(long | spare)
-        if not len(which):
-            return bytes(view[:stop])
-        parts: list[Any] = []
-        at = 0
-        for middle, end, next_, cut in zip(
-            middles[which].tolist(), ends[which].tolist(),
-            (np.append(begins[1:], stop)[which]).tolist(), long[which].tolist(),
-            strict=True,
-        ):  # fmt: skip
-            if cut:
-                text = bytes(view[middle : end - 1]).decode()[: WIDTH - 1]
-                parts += (view[at:middle], f"{text}…\n".encode())
-            else:
-                parts.append(view[at:end])
-            at = next_
-        parts.append(view[at:stop])
-        return b"".join(parts)
+        which = np.flatnonzero(room > total)
+        return view[: _close_up(view, begins, begins + size, begins + total, which, long)]
 
     # -- summaries
 
@@ -339,3 +309,30 @@ class _Block:
                 self.slow[row] = True
             else:
                 self.slots.whole[row] = text
+
+
+def _close_up(
+    view: memoryview, begins: Array, middles: Array, ends: Array, which: Array, long: Array
+) -> int:
+    """Take the room behind the lines `which` away, and cut their summaries where they are `long`: the
+    size of what is left. Where lines begin, their summaries begin, and they end in `view`."""
+    size = at = 0
+
+    def keep(stop: int) -> None:
+        nonlocal size
+        if size != at:
+            view[size : size + stop - at] = view[at:stop]
+        size += stop - at
+
+    for row, middle, end, cut in zip(
+        which.tolist(), middles[which].tolist(), ends[which].tolist(), long[which].tolist(),
+        strict=True,
+    ):  # fmt: skip
+        keep(middle if cut else end)
+        if cut:
+            text = bytes(view[middle : end - 1]).decode()[: WIDTH - 1].encode() + _CUT
+            view[size : size + len(text)] = text
+            size += len(text)
+        at = int(begins[row + 1]) if row + 1 < len(begins) else int(ends[row])
+    keep(int(ends[-1]) if len(ends) else 0)
+    return size

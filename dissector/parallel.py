@@ -24,7 +24,7 @@ from .errors import UserError
 
 Block = TypeVar("Block")
 
-Work = Callable[[Iterable[Block]], Iterator[bytes]]
+Work = Callable[[Iterable[Block]], Iterator[bytes | memoryview]]
 """Gives the results of blocks in their order, each in one or more parts; b"" ends one."""
 
 MOST = 4
@@ -47,7 +47,7 @@ def processors() -> int:
 
 def in_order(
     blocks: Sequence[Block], work: Work[Block], workers: int | None = None
-) -> Iterator[bytes]:
+) -> Iterator[bytes | memoryview]:
     """The parts of the results of all blocks, in their order. Raises what `work` raised of UserError,
     OSError and MemoryError; UserError where a process died."""
     count = min(workers or processors(), len(blocks))
@@ -195,7 +195,7 @@ def _writing(blocks: Sequence[Block], work: Work[Block], target: int, turn: _Tur
     """Work ahead while others write, but not far; who has the token writes what is there, and passes it
     on at the end of a block."""
     gc.disable()
-    held: deque[bytes] = deque()
+    held: deque[bytes | memoryview] = deque()
     size = 0
     for data in chain(work(blocks), (None,)):
         if data is not None:

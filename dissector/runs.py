@@ -97,7 +97,7 @@ class Runs:
 
     def written(self, numbers: Numbers, fields: bool) -> Iterator[bytes]:
         """Lines, or JSON objects with `fields`, as text to write."""
-        yield from filter(None, self._parts(_blocks(numbers, *_sizes(fields)), fields))
+        yield from map(bytes, filter(None, self._parts(_blocks(numbers, *_sizes(fields)), fields)))
 
     def write(self, out: IO[bytes], numbers: Numbers, fields: bool) -> None:
         """Write what `written` gives to `out`. Where there are many messages, several processes share
@@ -113,7 +113,9 @@ class Runs:
             give_back_freed_memory()
             write_in_order(out, rest, lambda some: self._parts(some, fields))
 
-    def _parts(self, given: Iterable[Block | range], fields: bool) -> Iterator[bytes]:
+    def _parts(
+        self, given: Iterable[Block | range], fields: bool
+    ) -> Iterator[bytes | memoryview]:
         """The text of blocks in parts; b"" ends a block."""
         blocks = map(_array, given)
         if fields:
