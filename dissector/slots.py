@@ -219,6 +219,8 @@ class Slots:
         if cells.ndim == 2:
             cells = cells.view(f"V{cells.shape[1]}")[:, 0]
         start = self.size[rows]
+        if which is not None:
+            which = which.astype(np.int32)
         self._cells.append((rows, cells, which, start.astype(np.int32)))
         self.size[rows] = start + lengths
 
