@@ -288,7 +288,7 @@ def _stop(children: dict[int, int]) -> None:
         os.waitpid(child, 0)
 
 
-def _write(to: int, data: bytes) -> None:
+def _write(to: int, data: bytes | memoryview) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(to, rest) :]
