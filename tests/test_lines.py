@@ -402,3 +402,38 @@ def test_processes_share_any_selection(
             Runs(capture).write(out, wanted, fields=False)
         shown = (tmp_path / "out").read_text().splitlines()
         assert shown == ["\t".join(list_cells(capture, capture.message(n))) for n in wanted]
+
+
+def test_strings_of_every_length(tmp_path: Path) -> None:
+    """Short and cut ones, longer than a window, with letters that are shown otherwise, of several kinds of
+    messages in one block."""
+    letters = ["a", "'", '"', "\\", "é", "\n", "\u202e", " "]
+    sent, wanted = [], []
+    for i in range(120):
+        text = "n" * i
+        sent.append(b"O" + struct.pack("!Q", i) + text.encode() + b"\0")
+        wanted.append(f"origin_lsn=0/{i:X} name={cut(text, VALUE)}" if text else None)
+        odd = letters[i % 8] * (i % 50)
+        content = odd.encode() * (i % 3)
+        told = struct.pack("!BQ", i % 2, i) + odd.encode() + b"\0" + struct.pack("!I", len(content))
+        sent.append(b"M" + told + content)
+    capture = made(tmp_path, [BEGIN, *sent])
+    same(capture)
+    shown = changes_of(capture, "Origin")
+    assert [line for line, text in zip(shown, wanted, strict=True) if text] == wanted[1:]
+
+
+def test_names_of_tables_of_every_length(tmp_path: Path) -> None:
+    """Names longer than what stands before them in a line, and than is kept."""
+    told = [BEGIN]
+    for i in range(1, 64):
+        name = ("\x01" if i % 9 == 0 else "t") * i
+        told += [described(OID + i, name, [("a", INT4)])]
+        told += [b"I" + struct.pack("!I", OID + i) + b"N" + row([b"7"])] * 3
+        told += [b"T" + struct.pack("!iB2I", 2, 0, OID + i, OID + max(i - 1, 1))]
+    capture = made(tmp_path, told)
+    same(capture)
+    lines = [cells for cells in lines_of(capture) if cells[3].endswith("Insert")]
+    assert [cells[6] for cells in lines[::3]] == [
+        "public." + ("\\x01" if i % 9 == 0 else "t") * i for i in range(1, 64)
+    ]
