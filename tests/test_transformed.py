@@ -206,6 +206,10 @@ FORMS: dict[str, tuple[str, Callable[[t.Made], bytes]]] = {
     "pcap, modified": ("us", lambda made: t.pcap(made, modified=True)),
     "pcapng": ("ns", t.pcapng),
     "pcapng, big-endian": ("ns", lambda made: t.pcapng(made, order=">")),
+    "pcapng, sections and interfaces": (
+        "us",
+        lambda made: t.pcapng(made, clocks=[t.Clock(6), t.Clock(6, offset=-5)], sections=2),
+    ),
     "gzip": ("ns", lambda made: gzip.compress(t.pcapng(made))),
     "zstd": ("ns", lambda made: zstd(t.pcap(made, nano=True))),
     "lz4": ("us", lambda made: lz4(t.pcap(made))),
@@ -240,6 +244,45 @@ def test_split_over_files_in_any_order(form: str, count: int, tmp_path: Path) ->
         given = [replace(p, time=p.time // 1000 * 1000) for p in given]
     for lane in LANES:
         is_truth(opened(paths, lane), given)
+
+
+CLOCKS: dict[str, list[t.Clock]] = {
+    "milliseconds": [t.Clock(3)],
+    "microseconds, unsaid": [t.Clock(6)],
+    "2**-10 s": [t.Clock(10, binary=True)],
+    "2**-20 s": [t.Clock(20, binary=True)],
+    "2**-32 s": [t.Clock(32, binary=True)],
+    "picoseconds from a late begin": [t.Clock(12, offset=1_790_000_000)],
+    "from before 1970": [t.Clock(9, offset=-86_400)],
+    "all of them": [
+        t.Clock(3), t.Clock(6, offset=1_600_000_000), t.Clock(9), t.Clock(10, binary=True),
+        t.Clock(20, binary=True, offset=-3600), t.Clock(12, offset=1_790_000_000),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sections", [1, 3])
+@pytest.mark.parametrize("name", sorted(CLOCKS))
+def test_clocks_of_interfaces_and_sections(name: str, sections: int, tmp_path: Path) -> None:
+    """Packets take turns over interfaces whose clocks differ; each time is what its clock tells."""
+    given = t.retimed(t.joined(packets("pg13-small"), 600))
+    given = [replace(p, time=p.time + i * 1_234_567) for i, p in enumerate(given)]
+    clocks = CLOCKS[name]
+    data = t.pcapng(t.frames(given), clocks=clocks, sections=sections)
+    path = written(tmp_path, data)
+    order = t.dealt(len(given), clocks, sections)
+    told = [
+        replace(p, time=clock.seen(p.time)) for p, (_, _, clock) in zip(given, order, strict=True)
+    ]
+    assert len({clock for _, _, clock in order}) == len(clocks)
+    for lane in LANES:
+        with opened([path], lane) as capture:
+            assert len(capture.files.interfaces) == sections * len(clocks)
+            is_truth(capture, told)
+            digits = {row.frame: capture.digits(row) for row in map(capture.row, (1, 2, 3))}
+            for frame, found in digits.items():
+                clock = order[frame - 1][2]
+                assert clock.binary or found == min(clock.exponent, 9)
 
 
 @pytest.mark.parametrize("lane", LANES)

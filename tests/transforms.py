@@ -512,11 +512,73 @@ def enhanced(
     return block(6, head + frame + bytes(-len(frame) % 4) + options, order)
 
 
-def pcapng(made: tuple[int, list[tuple[int, bytes, int]]], *, order: str = "<") -> bytes:
-    """A pcapng file: one section, one interface, nanoseconds."""
+@dataclass(frozen=True)
+class Clock:
+    """How an interface counts: units of 10**-exponent, or of 2**-exponent, seconds since `offset` (s)."""
+
+    exponent: int = 9
+    binary: bool = False
+    offset: int = 0
+
+    @property
+    def options(self) -> list[tuple[int, bytes]]:
+        """if_tsresol and if_tsoffset, where they say what is not so without them; bytes big-endian."""
+        found = []
+        if (self.exponent, self.binary) != (6, False):
+            found.append((9, bytes([self.exponent | self.binary << 7])))
+        if self.offset:
+            found.append((14, struct.pack(">q", self.offset)))
+        return found
+
+    @property
+    def units(self) -> int:
+        """Units in a second."""
+        return 2**self.exponent if self.binary else 10**self.exponent
+
+    def ticks(self, time: int) -> int:
+        """The count at a time in ns since 1970, of the unit that has begun."""
+        return (time - self.offset * 10**9) * self.units // 10**9
+
+    def seen(self, time: int) -> int:
+        """What of a time in ns the file tells: the begin of its unit, in whole ns."""
+        return self.ticks(time) * 10**9 // self.units + self.offset * 10**9
+
+
+NANOSECONDS = Clock()
+
+
+def dealt(count: int, clocks: Sequence[Clock], sections: int) -> list[tuple[int, int, Clock]]:
+    """(section, interface in it, its clock) of each packet, as `pcapng` deals them. The interfaces take
+    turns; in each section they are described in another order."""
+    found = []
+    for i in range(count):
+        part, face = i * sections // count, i % len(clocks)
+        found.append((part, face, clocks[(face + part) % len(clocks)]))
+    return found
+
+
+def pcapng(
+    made: Made, *, order: str = "<", clocks: Sequence[Clock] = (NANOSECONDS,), sections: int = 1
+) -> bytes:
+    """A pcapng file: sections whose byte orders take turns, in each an interface for each clock."""
     number, given = made
-    out = [section(order), interface(number, order, options=option(9, b"\x09", order))]
-    out += [enhanced(0, time, frame, wire, order) for time, frame, wire in given]
+    out = []
+    for part in range(sections):
+        turned = [clocks[(face + part) % len(clocks)] for face in range(len(clocks))]
+        out.append(section(order))
+        for clock in turned:
+            options = b"".join(
+                option(code, value[:: 1 if order == ">" else -1], order)
+                for code, value in clock.options
+            )
+            out.append(interface(number, order, options=options))
+        mine = zip(given, dealt(len(given), clocks, sections), strict=True)
+        out += [
+            enhanced(face, clock.ticks(time), frame, wire, order)
+            for (time, frame, wire), (where, face, clock) in mine
+            if where == part
+        ]
+        order = "<" if order == ">" else ">"
     return b"".join(out)
 
 
