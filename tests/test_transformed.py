@@ -252,6 +252,7 @@ CLOCKS: dict[str, list[t.Clock]] = {
     "2**-10 s": [t.Clock(10, binary=True)],
     "2**-20 s": [t.Clock(20, binary=True)],
     "2**-32 s": [t.Clock(32, binary=True)],
+    "2**-40 s": [t.Clock(40, binary=True, offset=1_790_000_000)],
     "picoseconds from a late begin": [t.Clock(12, offset=1_790_000_000)],
     "from before 1970": [t.Clock(9, offset=-86_400)],
     "all of them": [

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import tui_fake
+from textual.widgets._footer import FooterKey
 
 from tui.app import DissectApp
 from tui.main_screen import MainScreen
@@ -44,6 +45,20 @@ async def test_the_first_screen_shows_messages_fields_bytes_and_the_field(size):
         assert "Query" in text
         assert "51 00 00 00" in text
         assert "offset 0" in text
+
+
+async def test_the_line_of_keys_is_made_anew_only_where_it_changes():
+    async with opened(tui_fake.small()) as (pilot, screen):
+        made = list(screen.query(FooterKey))
+        assert any(key.description == "Filter" for key in made)
+        for _ in range(4):  # around all panes
+            await press(pilot, "tab")
+            assert list(screen.query(FooterKey)) == made
+        await press(pilot, "slash")  # letters are typed there: they are no keys of the viewer
+        assert not any(key.description == "Quit" for key in screen.query(FooterKey))
+        await press(pilot, "escape", "escape")
+        again = [key.description for key in screen.query(FooterKey)]
+        assert again == [key.description for key in made]
 
 
 async def test_moving_in_the_list_opens_the_message():

@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from dissector.node import Node
 from dissector.text import visible
@@ -19,6 +19,7 @@ from tui.field_tree import FieldTree
 from tui.filter_bar import Completions, FilterBar
 from tui.find_bar import FindBar
 from tui.hex_view import HexView
+from tui.key_line import KeyLine
 from tui.lines import LineView
 from tui.main_below import Below
 from tui.marks import Marks
@@ -70,7 +71,7 @@ class MainScreen(Below):
         yield Details(id="details")
         yield FindBar(id="find")
         yield Static(Content(""), id="progress")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
         yield Completions(id="completions")
 
     def on_mount(self) -> None:

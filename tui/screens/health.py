@@ -11,10 +11,11 @@ from textual.app import ComposeResult
 from textual.containers import Grid
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from dissector.health import Series, commits, delay, lag, traffic
 from tui.actions import bindings
+from tui.key_line import KeyLine
 from tui.still import still
 
 MISSING = (
@@ -46,7 +47,7 @@ class HealthScreen(Screen[None]):
         else:
             why = MISSING if self._capture is not None else "There is no capture to look at."
             yield Static(Content(why), id="missing")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self._say("")

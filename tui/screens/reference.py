@@ -12,7 +12,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from dissector.errors import UsageProblem
 from dissector.node import Node
@@ -21,6 +21,7 @@ from dissector.spec import FIRST_RELEASE, LAST_RELEASE, Field
 from dissector.spec import Message as Declared
 from tui import present_reference as present
 from tui.actions import bindings
+from tui.key_line import KeyLine
 from tui.lines import LineView, Piece
 from tui.screens.table_screen import lead_to
 from tui.table import Lead
@@ -186,7 +187,7 @@ class ReferenceScreen(Screen[None]):
         with Horizontal(id="reference"):
             yield Names(id="names")
             yield PageView(id="page")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     @property
     def names(self) -> Names:

@@ -9,12 +9,13 @@ from textual import events
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from dissector.rows import BACKEND
 from dissector.text import visible
 from tui import present_fields as present
 from tui.actions import bindings
+from tui.key_line import KeyLine
 from tui.lines import LineView, Piece
 from tui.opened import Opened
 
@@ -140,7 +141,7 @@ class StreamScreen(Screen[None]):
         view = StreamView(self._source, self._stream, self._number, id="stream")
         view.border_title = "Bytes"
         yield view
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         self.query_one(StreamView).focus()

@@ -9,11 +9,12 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from dissector.text import visible
 from tui.actions import bindings
 from tui.details import Details
+from tui.key_line import KeyLine
 from tui.present_fields import Fact
 from tui.still import still
 from tui.table import Model, TableView
@@ -41,7 +42,7 @@ class TableScreen(Screen[None]):
         yield Static(Content(""), id="status")
         yield TableView(id="table")
         yield Details(id="facts")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     @property
     def table(self) -> TableView:

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Static, TextArea
+from textual.widgets import Static, TextArea
 
 from dissector.catalogue import RELEASES
 from dissector.errors import UsageProblem
@@ -27,6 +27,7 @@ from tui.details import Details
 from tui.field_tree import FieldTree
 from tui.hex_editor import HexEditor
 from tui.hex_view import HexView
+from tui.key_line import KeyLine
 from tui.model import chain_at, path_to
 from tui.opened import Opened
 
@@ -86,7 +87,7 @@ class WorkbenchScreen(Screen[None]):
             yield FieldTree(id="tree")
             yield HexEditor(id="hex")
         yield Details(id="details")
-        yield Footer(show_command_palette=False)
+        yield KeyLine()
 
     @property
     def given(self) -> TextArea:
