@@ -97,19 +97,18 @@ async def test_what_is_pasted_behind_a_key_is_for_what_it_opens(capture):
 
 async def test_keys_that_wait_are_not_kept_by_a_widget_at_work(capture, monkeypatch):
     """A handler that takes long delays keys; it does not lock the program."""
-    monkeypatch.setattr(typed, "PATIENCE", 0.05)
+    monkeypatch.setattr(typed, "PATIENCE", 1.0)
     app = DissectApp(CaptureSource(capture))
-    async with app.run_test(size=(100, 30)):
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.pause()
         screen, gate = app.screen, asyncio.Event()
-
-        async def work() -> None:
-            await gate.wait()
-
+        line = screen.find_bar.line
         try:
-            screen.messages.call_later(work)  # the list takes no message until the gate opens
-            at_once(app, "t\x06")
-            app.call_later(screen.find_bar.line.focus)
+            screen.messages.call_later(gate.wait)  # the list takes no message until the gate opens
+            at_once(app, "t")
+            screen.call_later(screen.set_focus, line)
+            assert await shown(lambda: screen.focused is line)
             at_once(app, "abc")
-            assert await shown(lambda: screen.find_bar.line.value == "tabc")
+            assert await shown(lambda: line.value.endswith("abc"))
         finally:
             gate.set()
