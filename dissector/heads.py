@@ -1,27 +1,27 @@
-"""An object's text up to the columns of a row, or all of it, by generated code: one function for each
-sequence of number formats.
+"""An object's text up to the columns of a row, or all of it, in pieces: what is the same in all messages
+of a kind, and what differs between it; for many messages of one kind at once.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
-from . import display
-from .cells import HIGH, KEPT, SECONDS
+from .cells import Cell
+from .digits import Place, Pool, decimals
 from .records import dumps
 from .rows import NO_LSN
 from .summary import WIDTH
 from .taken import Flat
 
-Made = Callable[..., bytes]
-"""(number, text of the frames and the time, length, LSN, xid, numbers of the Flat) -> bytes; where there
-is no Flat that tells all of the summary, the summary's JSON without its quotes comes last."""
-
 MOST = 8
 """Fields that a summary names at most."""
+
+Column = Sequence[bytes] | bytes
+"""Texts of one place in messages, one for each; or one for all of them."""
 
 
 class Head(NamedTuple):
@@ -33,120 +33,188 @@ class Head(NamedTuple):
     assumed: str
 
 
-def maker(head: Head, flat: Flat | None, *, whole: bool, note: str = "") -> Made:
-    """The function for messages of `head`. whole: `flat` has all leaves, and the summary is made of it and
-    of `note`, what is wrong with all of them."""
-    constants = ["", ""] if flat is None else flat.template.replace("%%", "%").split("%s")
-    slots = () if flat is None else tuple((i, cell.plain) for i, cell in flat.slots)
-    cells = () if flat is None else tuple(cell for _, cell in flat.slots)
-    constants[0] = head.assumed + constants[0]
-    if whole:
-        constants[-1] += "]}\n"
-    named = None
-    if whole and flat is not None:
-        places = {id(cell): number for number, (_, cell) in enumerate(flat.slots)}
-        named = tuple(
-            (-1 if cell is None else places[id(cell)], text, skips)
-            for cell, _, text, skips in flat.named[:MOST]
-        )
-    count = 0 if flat is None else len(flat.numbers.format) - 1
-    # the same texts for all kinds: what is copied all the time stays in the processor's cache
-    constants = [sys.intern(text) for text in constants]
-    made: Made = _maker(count, slots, named, bool(note))(head, constants, cells, note)
-    return made
+class Common(NamedTuple):
+    """What objects of all kinds begin with, in columns: the text up to the number; that of the frames
+    and the time; lengths, LSNs and their texts; xids."""
+
+    number: Sequence[bytes]
+    where: Sequence[bytes]
+    length: Sequence[int]
+    lsn: Sequence[int]
+    lsn_text: Sequence[bytes]
+    xid: Sequence[int]
+
+    def some(self, places: Sequence[int]) -> Common:
+        """The same for some of the messages."""
+        if len(places) == 1:
+            i = places[0]
+            return Common._make(column[i : i + 1] for column in self)
+        return Common._make(map(itemgetter(*places), self))
 
 
-Slots = tuple[tuple[int, str], ...]
-Named = tuple[tuple[int, str, bool], ...]
+class Maker:
+    """Makes such text for messages of `head`. whole: `flat` has all leaves, and the summary is made of it
+    and of `note`, what is wrong with all of them."""
 
+    def __init__(self, head: Head, flat: Flat | None, *, whole: bool, note: str = "") -> None:
+        texts = [""] if flat is None else flat.template.replace("%%", "%").split("%s")
+        self.slots = [] if flat is None else flat.slots
+        texts[0] = head.assumed + texts[0]
+        if whole:
+            texts[-1] += "]}\n"
+        for number, (_, cell) in enumerate(self.slots):
+            if cell.plain:
+                texts[number * 2 + 1] += '"'
+                texts[number * 2 + 2] = '"' + texts[number * 2 + 2]
+        self.texts = [_shared(text) for text in texts]
+        self.place, self.relation = _shared(head.place), _shared(f",{head.relation}")
+        self.named = flat.named[:MOST] if whole and flat is not None else None
+        self.places = {id(cell): number for number, (_, cell) in enumerate(self.slots)}
+        self.plain = not note and all(cell is None or cell.plain for cell, *_ in self.named or ())
+        self.note = note
+        self._merged: dict[int, tuple[list[bytes], bytes]] = {}
 
-@cache
-def _maker(count: int, slots: Slots, named: Named | None, noted: bool) -> Any:
-    """What makes such functions from constant texts and cells. count: numbers of the Flat; slots: which of
-    them are written, and how; named: (slot or -1, text before it, whether 0 is left out) of what the
-    summary names; noted: whether a note follows."""
-    lines, texts, shown = [], [], []
-    for number, (i, plain) in enumerate(slots):
-        value, text = f"v{i}", f"t{number}"
-        if plain == "lsn":
-            lines.append(f"{text} = at if {value} == lsn else {_lsn(value)}")
-        elif plain == "timestamp":
-            digits = f"n{number}"
-            quick = f"f'{{second[{value} // 1000000]}}{{{digits}[-6:]}} UTC'"
-            lines += [
-                f"{digits} = str({value})",
-                f"usual = 999999 < {value} < {HIGH} and {value} % 1000000",
-                f"{text} = {quick} if usual else timestamp({value})",
+    def read(
+        self, common: Common, values: Sequence[Sequence[int]], pool: Pool
+    ) -> list[tuple[Column | Place, ...]]:
+        """The texts of the Flat's numbers in some messages, as far as `pool` does not make them yet: JSON
+        of the value and of the display, and what summaries show. values: the numbers, in columns."""
+        slots: list[tuple[Column | Place, ...]] = []
+        last: Sequence[int] = ()
+        plain = ""
+        for i, cell in self.slots:
+            column = values[i]
+            if (
+                slots and column == last and cell.plain == plain
+            ):  # the two LSNs in front, most often
+                slots.append(slots[-1])
+                continue
+            last, plain = column, cell.plain
+            if column.count(column[0]) == len(column):
+                value, shown, named = (text.encode() for text in cell.texts(column[0]))
+                slots.append((value, named if cell.plain else shown, named))
+            else:
+                slots.append(_texts(cell, column, common, pool))
+        return slots
+
+    def made(
+        self, common: Common, read: list[tuple[Column | Place, ...]], pool: Pool,
+        summaries: list[bytes],
+    ) -> Iterator[tuple[bytes, ...]]:  # fmt: skip
+        """The pieces of each of these messages. summaries: their JSON without quotes; empty where the Flat
+        tells them."""
+        slots = [
+            tuple(pool.take(each) if isinstance(each, Place) else each for each in slot)
+            for slot in read
+        ]
+        line: list[Column] = [common.number, common.where, self.place]
+        line.append(_same(common.length, decimals))
+        if NO_LSN in common.lsn:
+            quoted = [
+                b"null" if lsn == NO_LSN else b'"%b"' % text
+                for lsn, text in zip(common.lsn, common.lsn_text, strict=True)
             ]
-            value = digits
-        elif plain in ("int", "xid"):
-            text = value
+            line += [b',"lsn":', quoted, b',"xid":']
         else:
-            lines.append(f"m{number} = known{number}({value}) or texts{number}({value})")
-            value, text = f"m{number}[0]", f"m{number}[1]"
-        quote = '"' if plain else ""
-        texts.append(
-            f"{{{value}}}{{c{number * 2 + 1}}}{quote}{{{text}}}{quote}{{c{number * 2 + 2}}}"
-        )
-        shown.append((f"v{i}", text if plain else f"m{number}[2]"))
-    if count:
-        lines.insert(0, f"{', '.join(f'v{i}' for i in range(count))}, = values")
-    if named is not None:
-        lines += _summary(slots, named, shown, noted)
-    lines.append("lsn = 'null' if lsn == none else f'\"{at}\"'")
-    parts = '{place}{length},"lsn":{lsn},"xid":{xid or \'null\'},{relation}{summary}{c0}'
-    whole = f'{{{{"number":{{number}},{{where}}{parts}{"".join(texts)}'
-    lines.append(f'return f"""{whole}""".encode()')
-    lines.insert(0, f"at = {_lsn('lsn')}")
-    code = ["def maker(head, constants, cells, note):", "    place, relation, _ = head"]
-    code.append(f"    {', '.join(f'c{i}' for i in range(len(slots) * 2 + 1))}, *_ = constants")
-    for number, (_, plain) in enumerate(slots):
-        if not plain:
-            cell = f"cells[{number}]"
-            code.append(f"    known{number}, texts{number} = {cell}.known.get, {cell}.texts")
-    code.append("    def made(number, where, length, lsn, xid, values, summary=''):")
-    code += [f"        {line}" for line in lines]
-    code.append("    return made")
-    names: dict[str, Any] = {
-        "high": _Highs(), "second": SECONDS, "timestamp": display.timestamp, "none": NO_LSN, "json": in_json,
-    }  # fmt: skip
-    exec(compile("\n".join(code), "<heads>", "exec"), names)  # made of names, numbers and repr()
-    return names["maker"]
+            line += [b',"lsn":"', common.lsn_text, b'","xid":']
+        line += [_same(common.xid, _xids), self.relation]
+        line += [summaries or self._summaries(slots), self.texts[0]]
+        for number, (value, shown, _) in enumerate(slots):
+            line += [value, self.texts[number * 2 + 1], shown, self.texts[number * 2 + 2]]
+        return zip(*self._columns(line), strict=False)  # what all have in common has no end
+
+    def _columns(self, line: list[Column]) -> Iterator[Iterable[bytes]]:
+        """`line` with neighbours that are the same in all messages as one."""
+        held: list[bytes] = []
+        for number, column in enumerate([*line, []]):
+            if isinstance(column, bytes):
+                held.append(column)
+                continue
+            if len(held) > 1:
+                known = self._merged.get(number)
+                if known is None or known[0] != held:
+                    known = self._merged[number] = held, b"".join(held)
+                yield repeat(known[1])
+            elif held:
+                yield repeat(held[0])
+            held = []
+            if column:
+                yield column
+
+    def _summaries(self, slots: list[Any]) -> Column:
+        """What the Flat tells; what is left out is a flag of 0."""
+        form, columns = b"", []
+        for cell, _, name, skips in self.named or ():
+            text = b" " + name.encode()
+            if cell is None:
+                form += text.replace(b"%", b"%%")
+                continue
+            value, _, shown = slots[self.places[id(cell)]]
+            if isinstance(shown, bytes):
+                if not skips or value != b"0":
+                    form += (text + shown).replace(b"%", b"%%")
+            elif skips:
+                form += b"%b"
+                columns.append(
+                    [b"" if v == b"0" else text + s for v, s in zip(value, shown, strict=True)]
+                )
+            else:
+                form += text.replace(b"%", b"%%") + b"%b"
+                columns.append(shown)
+        begin = form[:1] == b" "
+        form = form[begin:]
+        if not columns:
+            found = form % ()
+            return found if self.plain and len(found) <= WIDTH else self._careful([found])[0]
+        if begin:
+            made = [form % each for each in zip(*columns, strict=True)]
+        else:
+            made = [(form % each)[1:] for each in zip(*columns, strict=True)]
+        return made if self.plain and max(map(len, made)) <= WIDTH else self._careful(made)
+
+    def _careful(self, summaries: list[bytes]) -> list[bytes]:
+        """Summaries with the note, cut, as JSON."""
+        found = []
+        for each in summaries:
+            text = each.decode()
+            if self.note:
+                text = f"{text} [{self.note}]" if text else self.note
+            if len(text) > WIDTH:
+                text = text[: WIDTH - 1] + "…"
+            found.append(in_json(text).encode())
+        return found
 
 
-class _Highs(dict[int, str]):
-    """The high half of an LSN and the slash: many LSNs in a row have the same."""
-
-    def __missing__(self, high: int) -> str:
-        if len(self) >= KEPT:
-            self.clear()
-        text = self[high] = f"{high:X}/"
-        return text
+@lru_cache(4096)
+def _shared(text: str) -> bytes:
+    """The same bytes for all kinds: what is copied all the time stays in the processor's cache."""
+    return text.encode()
 
 
-def _lsn(value: str) -> str:
-    return f"high[{value} >> 32] + '%X' % ({value} & 0xFFFFFFFF)"
+def _same(column: Sequence[int], texts: Callable[[Sequence[int]], list[bytes]]) -> Column:
+    """The texts of numbers; one where they are all the same."""
+    if column.count(column[0]) == len(column):
+        return texts(column[:1])[0]
+    return texts(column)
 
 
-def _summary(
-    slots: Slots, named: Named, shown: list[tuple[str, str]], noted: bool
-) -> list[str]:  # fmt: skip
-    """Code that makes the summary; what is left out is a flag of 0."""
-    parts = []
-    for slot, text, skips in named:
-        if slot < 0:
-            parts.append(repr(f" {text}"))
-            continue
-        value, told = shown[slot]
-        one = f"f{f' {text}'!r}f'{{{told}}}'"
-        parts.append(f"({one} if {value} else '')" if skips else f"({one})")
-    lines = [f"summary = ({' + '.join(parts) or repr('')})[1:]"]
-    if noted:
-        lines.append("summary = f'{summary} [{note}]' if summary else note")
-    lines.append(f"if len(summary) > {WIDTH}: summary = summary[:{WIDTH - 1}] + '…'")
-    if noted or any(slot >= 0 and not slots[slot][1] for slot, _, _ in named):
-        lines.append("summary = json(summary)")
-    return lines
+def _xids(values: Sequence[int]) -> list[bytes]:
+    return [b"%d" % value if value else b"null" for value in values]
+
+
+def _texts(
+    cell: Cell, column: Sequence[int], common: Common, pool: Pool
+) -> tuple[Column | Place, ...]:
+    if not cell.plain:
+        known = {value: [text.encode() for text in cell.texts(value)] for value in set(column)}
+        return tuple([known[value][i] for value in column] for i in range(3))
+    digits = decimals(column)
+    shown: Column | Place = digits
+    if cell.plain == "lsn" and common.lsn == column:
+        shown = common.lsn_text
+    elif cell.plain in ("lsn", "timestamp"):
+        shown = pool.add(cell.plain, column)
+    return digits, shown, shown
 
 
 def in_json(text: str) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from operator import add
 from struct import Struct, error
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .heads import Head, Made, in_json, maker
+from .digits import Pool, lsns
+from .heads import Common, Head, Maker, in_json
 from .noted import check
 from .quick import Kind
 from .records import _clean, dumps, record, secret_ranges
@@ -30,17 +33,20 @@ KINDS = 256
 BLOCK = 64
 """Messages that one process writes before it is another's turn: an object takes some ten thousand bytes."""
 
-TOGETHER = 128
-"""Blocks whose messages are prepared together."""
+TOGETHER = 64
+"""Blocks whose messages are prepared together: more take less time for each, and more memory."""
 
-PIECES = 1000
-"""Pieces of text after which they are joined."""
+PIECES = 900
+"""Pieces of text after which they are a part."""
 
 FIELDS = b',"fields":['
 """Where an object's fields begin: inside a string no quotation mark follows a comma."""
 
 PADDING = 2 * WINDOW
 """Bytes behind the last message that may be read."""
+
+
+_NONE = Struct("")
 
 
 class Rows:
@@ -60,9 +66,8 @@ class Rows:
 
 
 class Writer:
-    """Writes the messages of one kind, connection and direction. `write` appends the object of the message
-    of some number, whose bytes are those at `start`, and raises UnusualError, perhaps after a part of it
-    was written. number: by which the summaries of its rows are made, -1 for no rows."""
+    """Writes the messages of one kind, connection and direction. number: by which the summaries of its rows
+    are made, -1 for no rows."""
 
     def __init__(
         self, kind: Kind, head: Head, opened: Callable[[int], MessageView], number: int,
@@ -73,74 +78,83 @@ class Writer:
         self.kind = kind
         self.head = head
         self.opened = opened
-        self.write = self._other
-        if kind.flat is not None:
-            self.flat = kind.flat.numbers
-            self.write = self._flat
-        elif kind.rows:
+        if kind.rows:
             if kind.fields is None:
                 kind.fields = Rows(kind)
             self.rows: Rows = kind.fields
-            self.letter_at = kind.letter_at
-            self.made: dict[int, tuple[Made, Columns, Struct]] = {}
-            self.write = self._row
-        if not kind.rows:
-            flat = kind.flat_head if kind.tail else kind.flat
-            self.whole = maker(head, flat, whole=kind.flat is not None, note=kind.note)
-
-    def _flat(
-        self, data: bytes, summary: str | None, start: int, length: int, number: int, where: str, lsn: int,
-        xid: int, out: list[bytes],
-    ) -> None:  # fmt: skip
-        if length != self.flat.size:
-            raise UnusualError
-        values = self.flat.unpack_from(data, start)
-        out.append(self.whole(number, where, length, lsn, xid, values))
-
-    def _other(
-        self, data: bytes, summary: str | None, start: int, length: int, number: int, where: str, lsn: int,
-        xid: int, out: list[bytes],
-    ) -> None:  # fmt: skip
-        kind, end = self.kind, start + length
-        if kind.tail:
-            if length < kind.flat_head.numbers.size:
-                raise UnusualError
-            values, told, tail = kind.with_tail(data, start, end)
+            self.made: dict[int, tuple[Maker, Columns, Struct]] = {}
         else:
-            values = ()
-            opened = partial(self.opened, number)
-            told, fields = kind.remembered(data, start, end, opened)
-            tail = fields.encode()
-        json = in_json(told)
-        out += (self.whole(number, where, length, lsn, xid, values, json), tail, b"]}\n")
+            flat = kind.flat_head if kind.tail else kind.flat
+            self.whole = Maker(head, flat, whole=kind.flat is not None, note=kind.note)
 
-    def _row(
-        self, data: bytes, summary: str | None, start: int, length: int, number: int, where: str, lsn: int,
-        xid: int, out: list[bytes],
-    ) -> None:  # fmt: skip
-        if summary is None:
-            raise UnusualError
-        known = self.made.get(data[start + self.letter_at])
-        if known is None:
-            known = self._learned(data[start + self.letter_at], number)
-        made, columns, numbers = known
+    def begin(self, block: Block, data: bytes, places: list[int]) -> None:
+        """Prepare the messages at some places of a block, whose bytes are in `data`."""
+        if self.kind.rows:
+            self._rows(block, data, places)
+        elif self.kind.flat is not None:
+            size, length = self.kind.flat.numbers.size, block.common.length
+            places = [i for i in places if length[i] == size]
+            block.add(Part(self.whole, places), self.kind.flat.numbers, data)
+        else:
+            self._others(block, data, places)
+
+    def _others(self, block: Block, data: bytes, places: list[int]) -> None:
+        kind = self.kind
+        numbers = kind.flat_head.numbers if kind.tail else _NONE
+        part = Part(self.whole, [], [], ends=[])
+        for i in places:
+            start = block.begin[i]
+            end = start + block.common.length[i]
+            try:
+                if kind.tail:
+                    if end - start < numbers.size:
+                        raise UnusualError
+                    _, told, tail = kind.with_tail(data, start, end)
+                else:
+                    opened = partial(self.opened, block.numbers[i])
+                    told, fields = kind.remembered(data, start, end, opened)
+                    tail = fields.encode()
+            except UnusualError:
+                continue
+            part.places.append(i)
+            part.summaries.append(in_json(told).encode())
+            part.ends.append(tail + b"]}\n")
+        block.add(part, numbers, data)
+
+    def _rows(self, block: Block, data: bytes, places: list[int]) -> None:
+        letters: dict[int, list[int]] = {}
+        for i in places:
+            if block.summaries[i]:
+                letters.setdefault(data[block.begin[i] + self.kind.letter_at], []).append(i)
+        for letter, some in letters.items():
+            while some and letter not in self.made:
+                try:
+                    self._learn(letter, block.numbers[some[0]])
+                except UnusualError:
+                    del some[0]
+            if some:
+                maker, columns, numbers = self.made[letter]
+                part = Part(maker, some, [block.summaries[i] for i in some], columns)
+                block.add(part, numbers, data)
+
+    def write(
+        self, columns: Columns, data: bytes, start: int, length: int, number: int, out: list[bytes]
+    ) -> None:
+        """Append the columns of a row and the object's end. Raises UnusualError, perhaps after a part of
+        it was written."""
         mark = len(out)
-        out.append(b"")
         message = data[start : start + length + PADDING]
         try:
             at = columns.write(message, out)
         except (NotKnownError, KeyError, error):
-            del out[mark + 1 :]
+            del out[mark:]
             at = self._again(columns, message, number, out)
         if at != length:
             raise UnusualError
-        if not summary.isascii() or '"' in summary or "\\" in summary:
-            summary = in_json(summary)
-        out[mark] = made(number, where, length, lsn, xid, numbers.unpack_from(message), summary)
         out.append(b"]}\n")
 
-    def _learned(self, letter: int, number: int) -> tuple[Made, Columns, Struct]:
-        """What writes rows that begin with a letter. Raises UnusualError."""
+    def _learn(self, letter: int, number: int) -> None:
+        """Get to know what writes rows that begin with a letter. Raises UnusualError."""
         kind, rows = self.kind, self.rows
         if letter not in kind.variants:
             kind.learn(self.opened(number))
@@ -150,13 +164,8 @@ class Writer:
             raise UnusualError
         if letter not in rows.columns:
             rows.columns[letter] = Columns(variant, kind.base, kind.context.encoding)
-        found = (
-            maker(self.head, variant.flat, whole=False),
-            rows.columns[letter],
-            variant.flat.numbers,
-        )
-        self.made[letter] = found
-        return found
+        maker = Maker(self.head, variant.flat, whole=False)
+        self.made[letter] = maker, rows.columns[letter], variant.flat.numbers
 
     def _again(self, columns: Columns, message: bytes, number: int, out: list[bytes]) -> int:
         """Learn from this message, and write its columns. Raises UnusualError."""
@@ -168,15 +177,66 @@ class Writer:
             raise UnusualError from None
 
 
-def _check(writers: Any, rows: Any, data: bytes, begins: Any, ends: Any) -> None:
-    """Messages with findings that their writers do not know are opened."""
-    which: dict[Writer | None, list[int]] = {}
-    for i, writer in enumerate(writers[rows].tolist()):
-        which.setdefault(writer, []).append(i)
-    for writer, places in which.items():
-        if writer is not None:
-            good = check(writer.kind.checks, data, begins[places], ends[places])
-            writers[rows[places][~good]] = None
+Message = tuple[Iterator[tuple[bytes, ...]] | None, Columns | None, Any, bytes, int, int, int]
+"""What gives the first pieces, what writes the others, the Writer, the bytes that hold it and where, its
+length, and its number."""
+
+
+@dataclass
+class Part:
+    """Messages of a block that are made in one way: their summaries' JSON, where the Maker does not tell
+    it; what writes the columns; or what comes at the end."""
+
+    maker: Maker
+    places: list[int]
+    summaries: list[bytes] = field(default_factory=list)
+    columns: Columns | None = None
+    ends: list[bytes] = field(default_factory=list)
+
+
+class Block:
+    """What is known of the messages of a block; of each what gives the first pieces, to all of one kind in
+    turn, None where it must be opened; and what writes the others, None where these are all."""
+
+    def __init__(self, numbers: list[int], begin: list[int], common: Common) -> None:
+        count = len(numbers)
+        self.numbers = numbers
+        self.begin = begin
+        self.common = common
+        self.summaries = [b""] * count
+        self.data = [b""] * count
+        self.writers: list[Writer | None] = [None] * count
+        self.heads: list[Iterator[tuple[bytes, ...]] | None] = [None] * count
+        self.columns: list[Columns | None] = [None] * count
+        self._pool = Pool()
+        self._parts: list[tuple[Part, Common, Any]] = []
+
+    def messages(self) -> Iterator[Message]:
+        """What is known of each, in order."""
+        return zip(
+            self.heads, self.columns, self.writers, self.data, self.begin, self.common.length, self.numbers,
+            strict=True,
+        )  # fmt: skip
+
+    def add(self, part: Part, numbers: Struct, data: bytes) -> None:
+        """Take messages whose first numbers are read from `data`."""
+        if part.places:
+            common = self.common.some(part.places)
+            values = [numbers.unpack_from(data, self.begin[i]) for i in part.places]
+            read = part.maker.read(common, list(zip(*values, strict=True)), self._pool)
+            self._parts.append((part, common, read))
+
+    def make(self) -> None:
+        """Make the pieces of all that were added."""
+        self._pool.make()
+        for part, common, read in self._parts:
+            made = part.maker.made(common, read, self._pool, part.summaries)
+            if part.ends:
+                made = map(add, made, zip(part.ends, strict=True))
+            for i in part.places:
+                self.heads[i] = made
+                self.columns[i] = part.columns
+        self._parts.clear()
 
 
 class Objects:
@@ -189,36 +249,41 @@ class Objects:
         self._writers: dict[int, dict[int, Writer | None]] = {}
         self._summaries = RowSummaries()
 
-    def blocks(self, blocks: Iterable[Any]) -> Iterator[bytes]:
-        """The objects of blocks of numbers (arrays), one a line, in parts; b"" ends a block."""
+    def blocks(self, blocks: Iterable[Any]) -> Iterator[bytes | list[bytes]]:
+        """The objects of blocks of numbers (arrays), one a line, in parts, each in pieces; b"" ends a
+        block."""
         source = iter(blocks)
-        found = self.runs.capture.index.found
-        usual = self.fields and not self.payload
         while some := list(islice(source, TOGETHER)):
-            prepared = self._prepared(np.concatenate(some))
+            prepared = self._prepared(np.concatenate(some)).messages()
             for block in some:
-                out: list[bytes] = []
-                for data, summary, writer, start, length, number, where, lsn, xid in islice(
-                    prepared, len(block)
-                ):
-                    mark = len(out)
-                    if mark > PIECES:
-                        yield b"".join(out)
-                        out.clear()
-                        mark = 0
-                    if writer is not None and number not in found:
-                        try:
-                            writer.write(data, summary, start, length, number, where, lsn, xid, out)
-                            if not usual:
-                                inner = data[start + writer.inner : start + length]
-                                out[mark:] = (self._other(b"".join(out[mark:]), inner),)
-                            continue
-                        except UnusualError:
-                            del out[mark:]
-                    out += (self._slow(number).encode(), b"\n")
-                if out:
-                    yield b"".join(out)
+                yield from self._parts(islice(prepared, len(block)))
                 yield b""
+
+    def _parts(self, messages: Iterable[Message]) -> Iterator[list[bytes]]:
+        """The pieces of messages, some hundreds at a time."""
+        usual = self.fields and not self.payload
+        out: list[bytes] = []
+        for head, columns, writer, data, begin, length, number in messages:
+            mark = len(out)
+            if mark > PIECES:
+                yield out
+                out, mark = [], 0
+            if head is None:
+                out += self._slow(number)
+                continue
+            out += next(head)
+            if columns is not None:
+                try:
+                    writer.write(columns, data, begin, length, number, out)
+                except UnusualError:
+                    del out[mark:]
+                    out += self._slow(number)
+                    continue
+            if not usual:
+                inner = data[begin + writer.inner : begin + length]
+                out[mark:] = (self._other(b"".join(out[mark:]), inner),)
+        if out:
+            yield out
 
     def _other(self, text: bytes, inner: bytes) -> bytes:
         """An object made of one with fields: `inner` are the innermost layer's bytes."""
@@ -226,53 +291,87 @@ class Objects:
         payload = b',"payload":"%b"' % inner.hex().encode() if self.payload else b""
         return b"%b%b%b" % (text[:at], payload, text[at:] if self.fields else b"}\n")
 
-    def _slow(self, number: int) -> str:
+    def _slow(self, number: int) -> tuple[bytes, ...]:
         view = self.runs.message(number)
-        return dumps(record(self.runs.capture, view, fields=self.fields, payload=self.payload))
+        text = dumps(record(self.runs.capture, view, fields=self.fields, payload=self.payload))
+        return text.encode(), b"\n"
 
-    def _prepared(self, numbers: Any) -> Iterator[Any]:
-        """What `blocks` needs of each message, in order."""
+    def _prepared(self, numbers: Any) -> Block:
+        """What `blocks` needs of the messages."""
         c = self.runs.columns(numbers)
         if self._summaries.full:
             self._summaries = RowSummaries()
             self._writers.clear()
+        sides = list(self.runs.sides(c))
         count = len(numbers)
-        which = np.full(count, -1, np.int64)
         begin = np.zeros(count, np.int64)
-        where = np.full(count, None, object)
-        writers = np.full(count, None, object)
-        summaries = np.full(count, None, object)
-        texts: list[bytes] = []
-        for side, stream, mine, first, last in self.runs.sides(c):
-            which[mine] = len(texts)
+        where = np.full(count, b"", object)
+        for _, stream, mine, first, last in sides:
             begin[mine] = c["offset"][mine].astype(np.int64) - stream.base
             where[mine] = self._where(stream, first, last, c["frame"][mine], c["time"][mine])
-            assumed = c["flags"][mine] & ASSUMED != 0
-            noted = c["severity"][mine] != 0
-            keys = c["key"][mine] << np.uint64(2) | assumed | noted * np.uint64(2)
-            writers[mine] = self._writers_of(side, keys.tolist(), c["number"][mine].tolist())
-            data = stream.data + bytes(PADDING)
-            noted_rows = mine[noted]
-            if len(noted_rows):
-                begins = begin[noted_rows]
-                _check(writers, noted_rows, data, begins, begins + c["length"][noted_rows])
-            texts.append(data)
-            row_numbers = np.array([-1 if w is None else w.number for w in writers[mine]], np.int64)
-            rows = mine[row_numbers >= 0]
-            if len(rows):
-                summaries[rows] = self._summaries.texts(
-                    data, row_numbers[row_numbers >= 0], begin[rows],
-                    self._opened(c["number"][rows]),
-                )  # fmt: skip
-        texts.append(b"")
-        return zip(
-            [texts[i] for i in which.tolist()], summaries.tolist(), writers.tolist(), begin.tolist(),
-            c["length"].tolist(), c["number"].tolist(), where.tolist(), c["lsn"].tolist(),
-            c["xid"].tolist(), strict=True,
+        number, lsn = c["number"].tolist(), c["lsn"].tolist()
+        common = Common(
+            [b'{"number":%d' % each for each in number], where.tolist(), c["length"].tolist(), tuple(lsn),
+            lsns(lsn), c["xid"].tolist(),
         )  # fmt: skip
+        block = Block(number, begin.tolist(), common)
+        groups, rows = [], []
+        start, text = 0, []
+        for side, stream, mine, _, _ in sides:
+            text.append(stream.data)
+            data = stream.data + bytes(PADDING)
+            for writer, which in self._groups(block, c, side, data, mine, begin[mine]):
+                groups.append((writer, data, which))
+                if writer.number >= 0:
+                    rows.append((which, np.full(len(which), writer.number), begin[which] + start))
+            start += len(stream.data)
+        if rows:
+            self._summarise(block, b"".join([*text, bytes(PADDING)]), rows)
+        for writer, data, which in groups:
+            places = which.tolist()
+            for i in places:
+                block.writers[i] = writer
+                block.data[i] = data
+            writer.begin(block, data, places)
+        block.make()
+        return block
 
-    def _opened(self, numbers: Any) -> Callable[[int], MessageView]:
-        return lambda place: self.runs.message(int(numbers[place]))
+    def _groups(
+        self, block: Block, c: Any, side: int, data: bytes, mine: Any, begin: Any
+    ) -> Iterator[tuple[Writer, Any]]:
+        """The messages of one connection and direction, at the places `mine` of the block and at `begin` in
+        `data`, by what writes them."""
+        found = self.runs.capture.index.found
+        noted = c["severity"][mine] != 0
+        keys = c["key"][mine] << np.uint64(2) | (c["flags"][mine] & ASSUMED != 0)
+        keys |= noted * np.uint64(2)
+        order = np.argsort(keys, kind="stable")
+        starts = np.flatnonzero(np.diff(keys[order], prepend=keys[order[:1]] + np.uint64(1)))
+        for which in np.split(order, starts[1:]):
+            places = mine[which]
+            writer = self._writer_of(side, int(keys[which[0]]), block.numbers[int(places[0])])
+            if writer is None:
+                continue
+            if noted[which[0]]:
+                ends = begin[which] + c["length"][places]
+                places = places[check(writer.kind.checks, data, begin[which], ends)]
+            if found:
+                places = places[[block.numbers[i] not in found for i in places.tolist()]]
+            if len(places):
+                yield writer, places
+
+    def _summarise(self, block: Block, data: bytes, rows: list[tuple[Any, Any, Any]]) -> None:
+        """Make the summaries of rows: places in the block, kinds, and where the messages begin."""
+        places, kinds, begins = (np.concatenate(each) for each in zip(*rows, strict=True))
+        numbers = [block.numbers[i] for i in places.tolist()]
+        made = self._summaries.texts(data, kinds, begins, self._opened(numbers))
+        for i, text in zip(places.tolist(), made, strict=True):
+            if text is not None and (not text.isascii() or '"' in text or "\\" in text):
+                text = in_json(text)
+            block.summaries[i] = b"" if text is None else text.encode()
+
+    def _opened(self, numbers: list[int]) -> Callable[[int], MessageView]:
+        return lambda place: self.runs.message(numbers[place])
 
     def _where(self, stream: Stream, first: Any, last: Any, frame: Any, time: Any) -> Any:
         """The text of frame, frames and time of each message: many lie in one segment."""
@@ -285,25 +384,22 @@ class Objects:
         frames = stream.frames
         found = np.empty(len(at), object)
         found[:] = [
-            f'"frame":{number},"frames":['
+            f',"frame":{number},"frames":['
             f"{frames[a] if a == b else ','.join(map(str, sorted(set(frames[a : b + 1]))))}"
-            f'],"time":"{text}",'
+            f'],"time":"{text}",'.encode()
             for number, a, b, text in zip(
                 frame[at].tolist(), first[at].tolist(), last[at].tolist(), times, strict=True
             )
         ]
         return found[np.cumsum(new) - 1]
 
-    def _writers_of(self, side: int, keys: list[int], numbers: list[int]) -> list[Writer | None]:
+    def _writer_of(self, side: int, key: int, number: int) -> Writer | None:
         writers = self._writers.setdefault(side, {})
-        found = []
-        for key, number in zip(keys, numbers, strict=True):
-            if key not in writers:
-                if len(writers) >= KINDS:
-                    writers.clear()
-                writers[key] = self._writer(number)
-            found.append(writers[key])
-        return found
+        if key not in writers:
+            if len(writers) >= KINDS:
+                writers.clear()
+            writers[key] = self._writer(number)
+        return writers[key]
 
     def _writer(self, number: int) -> Writer | None:
         """What writes messages like this one; None: they are opened."""

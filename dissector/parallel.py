@@ -24,7 +24,12 @@ from .errors import UserError
 
 Block = TypeVar("Block")
 
-Work = Callable[[Iterable[Block]], Iterator[bytes | memoryview]]
+Text = bytes | memoryview
+
+Part = Text | list[bytes]
+"""Text, or the pieces that it is made of: these need not be put together to be written."""
+
+Work = Callable[[Iterable[Block]], Iterator[Part]]
 """Gives the results of blocks in their order, each in one or more parts; b"" ends one."""
 
 MOST = 4
@@ -32,6 +37,13 @@ MOST = 4
 
 HELD = 4 << 20
 """Bytes of results that a process holds before it waits for its turn to write."""
+
+
+PIECE = 64
+"""Bytes that a piece is taken for: the longer ones are those that many have in common."""
+
+AT_ONCE = 1000
+"""Pieces that a system takes at once (IOV_MAX)."""
 
 
 def processors() -> int:
@@ -45,14 +57,19 @@ def processors() -> int:
         return min(os.cpu_count() or 1, MOST)
 
 
+def joined(part: Part) -> Text:
+    """The text of a part."""
+    return b"".join(part) if isinstance(part, list) else part
+
+
 def in_order(
     blocks: Sequence[Block], work: Work[Block], workers: int | None = None
-) -> Iterator[bytes | memoryview]:
+) -> Iterator[Text]:
     """The parts of the results of all blocks, in their order. Raises what `work` raised of UserError,
     OSError and MemoryError; UserError where a process died."""
     count = min(workers or processors(), len(blocks))
     if count < 2:
-        yield from work(blocks)
+        yield from map(joined, work(blocks))
         return
     sys.stdout.flush()
     children: dict[int, int] = {}
@@ -63,7 +80,7 @@ def in_order(
 
     try:
         if not _all_started(count, begin):
-            yield from work(blocks)
+            yield from map(joined, work(blocks))
             return
         pipes = list(children)
         for i in range(len(blocks)):
@@ -104,8 +121,8 @@ def write_in_order(
     out.flush()
     sys.stdout.flush()
     if not _written_by_children(target, blocks, work, count):
-        for data in work(blocks):
-            out.write(data)
+        for part in work(blocks):
+            out.write(joined(part))
 
 
 def _written_by_children(
@@ -195,23 +212,39 @@ def _writing(blocks: Sequence[Block], work: Work[Block], target: int, turn: _Tur
     """Work ahead while others write, but not far; who has the token writes what is there, and passes it
     on at the end of a block."""
     gc.disable()
-    held: deque[bytes | memoryview] = deque()
+    held: deque[Part] = deque()
     size = 0
     for data in chain(work(blocks), (None,)):
         if data is not None:
             held.append(data)
-            size += len(data)
+            size += _weight(data)
         while held and turn.ready(wait=data is None or size > HELD):
             part = held.popleft()
-            size -= len(part)
+            size -= _weight(part)
             if not part:
                 turn.over()
-            _write(target, part)
+            elif isinstance(part, list):
+                _write_pieces(target, part)
+            else:
+                _write(target, part)
+
+
+def _weight(part: Part) -> int:
+    return len(part) * PIECE if isinstance(part, list) else len(part)
+
+
+def _write_pieces(target: int, pieces: list[bytes]) -> None:
+    for i in range(0, len(pieces), AT_ONCE):
+        some = pieces[i : i + AT_ONCE]
+        done = os.writev(target, some)
+        if done < sum(map(len, some)):
+            _write(target, b"".join(some)[done:])
 
 
 def _sending(blocks: Sequence[Block], work: Work[Block], sink: int) -> None:
     for data in work(blocks):
-        _write(sink, len(data).to_bytes(8, "big") + data)
+        text = joined(data)
+        _write(sink, len(text).to_bytes(8, "big") + text)
 
 
 # -- one child

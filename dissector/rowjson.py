@@ -13,6 +13,8 @@ from struct import Struct
 from typing import Any
 
 from .cells import KEEPER, ColumnCell
+from .display import quote_text
+from .records import dumps
 from .taken import NULLS, RUN, Piece, Tuple, UnusualError, Variant
 from .text import decode_text, is_visible
 
@@ -38,23 +40,18 @@ class NotKnownError(Exception):
 
 
 class _Sizes(dict[int, bytes]):
-    """Text around a value's length by that length, kept for usual ones; IndexError for a long one."""
+    """Text around a value's length by that length, kept for usual ones."""
 
     def __init__(self, before: str, after: str) -> None:
         self.before, self.after = before.encode(), after.encode()
 
     def __missing__(self, size: int) -> bytes:
-        if size >= LONG:
-            raise IndexError
-        found = self.of(size)
-        KEEPER.keep(self, 128 + len(found))
-        self[size] = found
-        return found
-
-    def of(self, size: int) -> bytes:
-        """The same for any length."""
         length = b"%d" % size
-        return length + self.before + length + self.after if self.before else length + self.after
+        found = length + self.before + length + self.after if self.before else length + self.after
+        if size < LONG:
+            KEEPER.keep(self, 128 + len(found))
+            self[size] = found
+        return found
 
 
 @lru_cache(64)
@@ -64,7 +61,8 @@ def _sizes(before: str, after: str) -> _Sizes:
 
 class _Places(dict[int, tuple[bytes, bytes]]):
     """By a column's place in the message, what stands before its value: up to the length, and from there
-    to the value's own; `lengths` and `ends` is what comes after each of them. The same for all tables."""
+    to the value's own; `lengths` and `ends` is what comes after each of them. `known` has all of it by
+    `key` of the place and the length, for usual ones. The same for all tables."""
 
     def __init__(self, text: str, places: Places, layer: int, ending: str) -> None:
         parts, of = _parted("," + text.replace("%%", "\0") + ending, places)
@@ -74,6 +72,21 @@ class _Places(dict[int, tuple[bytes, bytes]]):
         self.second = _Text(parts[2], of[2], layer)
         self.lengths = _sizes(parts[1].replace("\0", "%"), "")
         self.ends = _sizes("", parts[3].replace("\0", "%"))
+        self.known: dict[int, bytes] = {}
+
+    def made(self, at: int, size: int) -> bytes:
+        """What stands before a value of `size` bytes of the column at `at`."""
+        first, second = self[at]
+        return b"".join((first, self.lengths[size], second, self.ends[size]))
+
+    def short(self, at: int, size: int) -> bytes:
+        """The same, kept. Raises IndexError for a long value."""
+        if size >= LONG:
+            raise IndexError
+        found = self.made(at, size)
+        KEEPER.keep(self.known, 128 + len(found))
+        self.known[at << 32 | size] = found
+        return found
 
     def __missing__(self, at: int) -> tuple[bytes, bytes]:
         found = self.first.at(at), self.second.at(at)
@@ -134,11 +147,18 @@ def _split(text: str, number: int) -> tuple[str, str]:
     return text[:at], text[at + 2 :]
 
 
-class _Unknown(dict[int, tuple[bytes, bytes]]):
+class _Unknown:
     """A column that was not seen with a value yet."""
 
-    def __missing__(self, at: int) -> tuple[bytes, bytes]:
+    def short(self, at: int, size: int) -> bytes:
         raise NotKnownError
+
+
+class _Long:
+    """_Places for values of any length."""
+
+    def __init__(self, places: _Places) -> None:
+        self.short = places.made
 
 
 def _never(value: bytes) -> bool:
@@ -164,16 +184,16 @@ def _is_plain(encoding: str) -> Callable[[bytes], bool]:
     return is_plain
 
 
-Texts = Callable[[bytes], tuple[bytes, bytes]]
+Texts = Callable[[bytes], tuple[bytes, bytes, bytes, bytes]]
 
 Column = tuple[
-    dict[int, tuple[bytes, bytes]], dict[int, bytes], dict[int, bytes], Callable[[bytes], Any],
-    Callable[[bytes], Any], Texts, bytes, bytes, bytes, bytes, dict[int, Any],
+    dict[int, bytes], Any, Callable[[bytes], Any], Callable[[bytes], Any], Texts,
+    bytes, bytes, dict[int, Any],
 ]  # fmt: skip
-"""What is before the value by its place, and by its length in two places; whether the value may stand as
-it is, by the quick and by the sure test; else its texts, without their quotes; between value and display,
-and after it, for both cases; and what is known of other states: a _Place and the column's name, or what to do
-with a value whose texts are complete."""
+"""What is before the value by its place and length, and the _Places that make it; whether the value may
+stand as it is, by the quick and by the sure test; else what stands for it; what is between value and display,
+and after it; and what is known of other states: a _Place and the column's name, or what to do with a value
+whose texts are complete."""
 
 
 def _column(kinds: dict[int, Piece], layer: int, encoding: str) -> Column:
@@ -194,28 +214,33 @@ def _column(kinds: dict[int, Piece], layer: int, encoding: str) -> Column:
             middle, rest = b'"' + piece.middle + b'"', b'"' + piece.rest
             places = _places(piece.texts[0], piece.places, layer, '"')
             found = (
-                places, places.lengths, places.ends, fast, check, _texts(cell, encoding),
-                middle + mark, mark + rest, middle, rest, others,
+                places.known, places, fast, check, _texts(cell, encoding, middle, rest),
+                middle + mark, mark + rest, others,
             )  # fmt: skip
         else:
             before = _places(piece.texts[0], piece.places, layer, "")
             others[kind] = (before, cell, piece.middle, piece.rest)
-    return found or (
-        _Unknown(), {}, {}, _never, _never, lambda value: (b"", b""), b"", b"", b"", b"", others,
-    )  # fmt: skip
+    return found or ({}, _Unknown(), _never, _never, _no_texts, b"", b"", others)
 
 
-def _texts(cell: ColumnCell, encoding: str) -> Texts:
-    """A function from a value's bytes to its JSON and that of its display, both without the quotes."""
+def _no_texts(value: bytes) -> tuple[bytes, bytes, bytes, bytes]:
+    raise NotKnownError
 
-    def texts(value: bytes) -> tuple[bytes, bytes]:
+
+def _texts(cell: ColumnCell, encoding: str, middle: bytes, rest: bytes) -> Texts:
+    """A function from a value's bytes to its JSON, `middle`, that of its display, and `rest`."""
+
+    def texts(value: bytes) -> tuple[bytes, bytes, bytes, bytes]:
         if cell.quotes:
             text = decode_text(value, encoding)
             if is_visible(text):
                 json = text.encode().replace(b'"', b'\\"')
-                return json, b"'" + json.replace(b"'", b"''") + b"'"
+                return json, middle, b"'" + json.replace(b"'", b"''") + b"'", rest
+            if text.isascii():  # controls and backslashes
+                shown = dumps(quote_text(text))[1:-1].encode()
+                return dumps(text)[1:-1].encode(), middle, shown, rest
         known = cell.known.get(value) or cell.texts(value)
-        return known[0][1:-1].encode(), known[1][1:-1].encode()
+        return known[0][1:-1].encode(), middle, known[1][1:-1].encode(), rest
 
     return texts
 
@@ -276,50 +301,37 @@ class Columns:
 def _careful(columns: list[Column]) -> list[Column]:
     """The same for values of any length: each by the sure test."""
     return [
-        (places, _Any(lengths), _Any(ends), _never, check, texts, a, b, c, d, others)
-        for places, lengths, ends, _, check, texts, a, b, c, d, others in columns
+        (
+            {},
+            _Long(places) if isinstance(places, _Places) else places,
+            _never,
+            check,
+            texts,
+            middle,
+            rest,
+            others,
+        )
+        for _, places, _, check, texts, middle, rest, others in columns
     ]
-
-
-class _Any(dict[int, bytes]):
-    """_Sizes without a limit."""
-
-    def __init__(self, sizes: dict[int, bytes]) -> None:
-        self.sizes = sizes
-
-    def __missing__(self, size: int) -> bytes:
-        return self.sizes.of(size) if isinstance(self.sizes, _Sizes) else self.sizes[size]
 
 
 def _write(columns: list[Column], message: bytes, at: int, out: list[bytes]) -> int:
     """Append columns of `message` from `at` on; where the next one is. IndexError: a value is too long
     for the quick test."""
     unit = _UNIT
-    for (
-        places,
-        lengths,
-        ends,
-        fast,
-        check,
-        texts,
-        middle,
-        rest,
-        middle_2,
-        rest_2,
-        others,
-    ) in columns:
+    for known, places, fast, check, texts, middle, rest, others in columns:
         kind, size = unit(message, at)
         if kind == _TEXT:
-            first, second = places[at]
+            before = known.get(at << 32 | size) or places.short(at, size)
             at += 5
             end = at + size
             value = message[at:end]
             at = end
             if fast(value) or check(value):
-                out += (first, lengths[size], second, ends[size], value, middle, value, rest)
+                out += (before, value, middle, value, rest)
             else:
-                told, shown = texts(value)
-                out += (first, lengths[size], second, ends[size], told, middle_2, shown, rest_2)
+                out.append(before)
+                out += texts(value)
             continue
         other = others.get(kind)
         if other is None:
@@ -330,12 +342,10 @@ def _write(columns: list[Column], message: bytes, at: int, out: list[bytes]) -> 
             out += (first, name, second)
             at += 1
             continue
-        before, cell, after, last = other
-        first, second = before[at]
+        beside, cell, after, last = other
         end = at + 5 + size
         value = message[at + 5 : end]
-        known = cell.known.get(value) or cell.texts(value)
-        out += (first, before.lengths.of(size), second, before.ends.of(size))
-        out += (known[0].encode(), after, known[1].encode(), last)
+        told = cell.known.get(value) or cell.texts(value)
+        out += (beside.made(at, size), told[0].encode(), after, told[1].encode(), last)
         at = end
     return at

@@ -19,7 +19,7 @@ from .lines import Lines
 from .memory import give_back_freed_memory
 from .objects import BLOCK as OBJECTS
 from .objects import Objects
-from .parallel import processors, write_in_order
+from .parallel import Part, joined, processors, write_in_order
 from .quick import QUICK, ROWS, Kind
 from .rows import BACKEND, COLUMNS, DECRYPTED, INCOMPLETE
 from .schemas import Schema
@@ -97,15 +97,16 @@ class Runs:
 
     def written(self, numbers: Numbers, fields: bool) -> Iterator[bytes]:
         """Lines, or JSON objects with `fields`, as text to write."""
-        yield from map(bytes, filter(None, self._parts(_blocks(numbers, *_sizes(fields)), fields)))
+        parts = self._parts(_blocks(numbers, *_sizes(fields)), fields)
+        yield from map(bytes, filter(None, map(joined, parts)))
 
     def write(self, out: IO[bytes], numbers: Numbers, fields: bool) -> None:
         """Write what `written` gives to `out`. Where there are many messages, several processes share
         the work; what is written does not depend on it."""
         blocks = _blocks(numbers, *_sizes(fields))
         many = MANY_OBJECTS if fields else SOON
-        for text in self._parts(_first(blocks, many), fields):
-            out.write(text)
+        for part in self._parts(_first(blocks, many), fields):
+            out.write(joined(part))
         rest = list(map(_brief, blocks))
         if rest and not fields:
             rest = _evenly(rest, processors())
@@ -113,7 +114,7 @@ class Runs:
             give_back_freed_memory()
             write_in_order(out, rest, lambda some: self._parts(some, fields))
 
-    def _parts(self, given: Iterable[Block | range], fields: bool) -> Iterator[bytes | memoryview]:
+    def _parts(self, given: Iterable[Block | range], fields: bool) -> Iterator[Part]:
         """The text of blocks in parts; b"" ends a block."""
         blocks = map(_array, given)
         if fields:

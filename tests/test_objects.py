@@ -4,6 +4,7 @@ and says it as the slow one does."""
 from __future__ import annotations
 
 import json
+import os
 import random
 import struct
 from pathlib import Path
@@ -11,8 +12,11 @@ from pathlib import Path
 import pytest
 import transforms
 
+from dissector import display
+from dissector.cells import HIGH
+from dissector.digits import lsns, times
 from dissector.objects import Objects
-from dissector.parallel import HELD, in_order, write_in_order
+from dissector.parallel import HELD, in_order, joined, write_in_order
 from dissector.records import dumps, record
 from dissector.report import list_cells
 from dissector.runs import Runs
@@ -75,11 +79,16 @@ def row(values: Row) -> bytes:
 
 def made(tmp_path: Path, changes: list[bytes], options: bytes = OPTIONS) -> Capture:
     """A capture of a replication that sends `changes`."""
+    parts = [change(body, number) for number, body in enumerate(changes)]
+    return made_of(tmp_path, parts, options)
+
+
+def made_of(tmp_path: Path, parts: list[bytes], options: bytes) -> Capture:
+    """The same of whole messages."""
     start = b"START_REPLICATION SLOT s LOGICAL 0/0 " + options + b"\0"
     startup = struct.pack("!ii", 43, 196608) + b"user\0ada\0replication\0database\0\0"
     startup = struct.pack("!i", len(startup)) + startup[4:]
     answer = message("R", bytes(4)) + message("S", b"server_version\x0018.1\0") + message("Z", b"I")
-    parts = [change(body, number) for number, body in enumerate(changes)]
     sent = [(0, startup), (1, answer), (0, message("Q", start)), (1, message("W", b"\0\0\0"))]
     given = transforms.conversation([*sent, (1, b"".join(parts))])
     path = tmp_path / "made.pcap"
@@ -310,8 +319,72 @@ def test_parts_of_a_block_are_whole_objects(monkeypatch: pytest.MonkeyPatch) -> 
         numbers = [list(range(1, 101)), list(range(101, 131))]
         parts = list(Objects(Runs(capture)).blocks(numbers))
     assert parts.count(b"") == 2
-    first = b"".join(parts[: parts.index(b"")])
+    first = b"".join(map(joined, parts[: parts.index(b"")]))
     found = [json.loads(line)["number"] for line in first.splitlines()]
     assert found == numbers[0]
-    assert [part[-1:] for part in parts if part] == [b"\n"] * (len(parts) - 2)
+    assert [joined(part)[-1:] for part in parts if part] == [b"\n"] * (len(parts) - 2)
     assert len(parts) > 10
+
+
+@pytest.mark.parametrize("most", [None, 7, 5000])
+def test_pieces_come_in_order_whatever_is_taken_at_once(
+    most: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More pieces than a system takes in one call, and calls that write only a part of them."""
+    if most is not None:
+        monkeypatch.setattr(os, "writev", lambda to, some: os.write(to, b"".join(some)[:most]))
+    blocks = list(range(9))
+
+    def work(some):
+        for block in some:
+            yield [b"%d.%d;" % (block, i) for i in range(block * 400)]
+            yield b"text;" * block
+            yield b""
+
+    wanted = b"".join(
+        b"".join(b"%d.%d;" % (b, i) for i in range(b * 400)) + b"text;" * b for b in blocks
+    )
+    assert b"".join(in_order(blocks[1:], work, 3)) == wanted
+    with (tmp_path / "out").open("wb") as out:
+        write_in_order(out, blocks[1:], work, 3)
+    assert (tmp_path / "out").read_bytes() == wanted
+
+
+def test_numbers_of_any_size_as_text() -> None:
+    """LSNs are two hexadecimal numbers without zeros in front; times are microseconds since 2000."""
+    assert lsns([0, 0x1_0000_0000, 0xFFFF_FFFF, 0xF_0000_000A, 2**64 - 1, 0xABC_0012_3400]) == [
+        b"0/0", b"1/0", b"0/FFFFFFFF", b"F/A", b"FFFFFFFF/FFFFFFFF", b"ABC/123400",
+    ]  # fmt: skip
+    chance = random.Random(2)
+    many = [chance.getrandbits(chance.choice([4, 31, 32, 33, 36, 63, 64])) for _ in range(3000)]
+    assert lsns(many) == [b"%X/%X" % divmod(value, 1 << 32) for value in many]
+    assert lsns([]) == times([]) == []
+    day = 86_400_000_000
+    assert times([1, day - 1, day + 1_000_000, 31 * day + 10]) == [
+        b"2000-01-01 00:00:00.000001 UTC", b"2000-01-01 23:59:59.999999 UTC",
+        b"2000-01-02 00:00:01 UTC", b"2000-02-01 00:00:00.000010 UTC",
+    ]  # fmt: skip
+    odd = [0, -1, 999_999, 1_000_000, 1_000_001, HIGH - 1, HIGH, HIGH + 1, 2**63 - 1, -(2**63)]
+    odd += [chance.randrange(-(2**63), 2**63) for _ in range(300)]
+    assert times(odd) == [display.timestamp(value).encode() for value in odd]
+
+
+def test_heads_of_messages_of_one_kind_that_differ(tmp_path: Path) -> None:
+    """Numbers that are the same in all, in some, or that change how long the text is; LSNs that are not
+    what the header says."""
+    changes, sent = [], []
+    for i in range(60):
+        start = [0, 1 << 32, 0xFFFF_FFFF, 2**64 - 1, 77][i % 5]
+        times_ = [1, 10**15, 10**15 + 1, -5, 2**62][i % 5] if i % 2 else 10**15
+        end = start if i % 3 else start ^ 255
+        body = b"B" + struct.pack("!QqI", i % 4, 10**15 + i % 3, [1, 2**32 - 1][i % 2])
+        changes.append(message("d", b"w" + struct.pack("!QQq", start, end, times_) + body))
+        sent.append((start, end, times_, i % 4, 10**15 + i % 3))
+    capture = made_of(tmp_path, changes, OPTIONS)
+    objects = [o for o in same(capture) if o["path"][-1] == "Begin"]
+    assert len(objects) == len(sent)
+    names = ("start_lsn", "end_lsn", "send_time", "final_lsn", "commit_time")
+    for one, values in zip(objects, sent, strict=True):
+        fields = {f["name"]: f["value"] for f in one["fields"]}
+        assert tuple(fields[name] for name in names) == values
+    same(capture, list(range(capture.count, 0, -2)))
