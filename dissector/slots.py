@@ -166,6 +166,9 @@ class Texts:
     """Texts for codes, each made once."""
 
     def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
         self._numbers = Known()
         self._texts: dict[bytes, int] = {}
         self._made = ending([])
@@ -176,7 +179,7 @@ class Texts:
         """The texts for `codes`, which are below `space`: their lengths, a table of cells that end with
         texts, and the place of each in it. Where a text is longer than LONG, `slow` becomes true instead."""
         if len(self._texts) > MOST_TEXTS:
-            self.__init__()  # type: ignore[misc]
+            self._forget()
 
         def find(code: int, _: int) -> int:
             text = make(code)
