@@ -353,10 +353,12 @@ class Index:
                 return
         info.found.append(about.finding)
 
-    def places(self, stream: int, physical: int, start: int, stop: int) -> Iterator[ManyPlaces]:
-        """What `pieces` says, as arrays of many pieces."""
+    def places(
+        self, stream: int, physical: int, start: int, stop: int, frames: bool = False
+    ) -> Iterator[ManyPlaces]:
+        """What `pieces` says, as arrays of many pieces; with the numbers of their `frames`, or without."""
         places = self._places.get((stream, physical))
-        return places.find_many(start, stop) if places is not None else iter(())
+        return places.find_many(start, stop, frames) if places is not None else iter(())
 
     def pieces(self, stream: int, physical: int, start: int, stop: int) -> Iterator[Place]:
         """Where bytes start..stop of a direction's stream lie, up to a gap, in stream order, clipped."""

@@ -30,12 +30,13 @@ class Place(NamedTuple):
 
 
 class ManyPlaces(NamedTuple):
-    """Places in columns, each int64; without the frames."""
+    """Places in columns, each int64; frame is empty where it was not asked for."""
 
     offset: Array
     length: Array
     position: Array
     record: Array
+    frame: Array
 
 
 class _Part:
@@ -54,7 +55,7 @@ class _Part:
         self._heads: Packed = pack(pieces.position - pieces.record)
         self._frames: Packed = pack(pieces.frame)
 
-    def many(self, start: int, stop: int) -> ManyPlaces:
+    def many(self, start: int, stop: int, frames: bool) -> ManyPlaces:
         """See `places`."""
         begins: Any = self._begins
         low = bisect_right(begins.data, start - self.start) - 1
@@ -67,7 +68,8 @@ class _Part:
         position = self._positions.part(low, high)
         record = position - self._heads.part(low, high)
         position[0] += skip
-        return ManyPlaces(edges[:-1], np.diff(edges), position, record)
+        frame = self._frames.part(low, high if frames else low)
+        return ManyPlaces(edges[:-1], np.diff(edges), position, record, frame)
 
     def places(self, start: int, stop: int) -> Iterator[Place]:
         """Of the bytes start..stop, all of which are here."""
@@ -108,9 +110,9 @@ class Places:
         for part, low, high in self._spans(start, stop):
             yield from part.places(low, high)
 
-    def find_many(self, start: int, stop: int) -> Iterator[ManyPlaces]:
+    def find_many(self, start: int, stop: int, frames: bool = False) -> Iterator[ManyPlaces]:
         """The same, many at a time."""
-        return (part.many(low, high) for part, low, high in self._spans(start, stop))
+        return (part.many(low, high, frames) for part, low, high in self._spans(start, stop))
 
     def _spans(self, start: int, stop: int) -> Iterator[tuple[_Part, int, int]]:
         which = max(0, bisect_right(self._starts, start) - 1)

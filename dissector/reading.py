@@ -66,13 +66,11 @@ def _read_side(capture: Capture, side: int, c: dict[str, Any], mine: Array, out:
             stop = int(reach[last - 1])
             size = 0
             offsets, records = [], []
-            for offset_, length, position, record in capture.index.places(
-                side >> 1, physical, start, stop
-            ):
-                out.parts += _read(capture, position, length, out)
-                offsets.append(offset_)
-                records.append(record)
-                size += int(length.sum())
+            for place in capture.index.places(side >> 1, physical, start, stop):
+                out.parts += _read(capture, place.position, place.length, out)
+                offsets.append(place.offset)
+                records.append(place.record)
+                size += int(place.length.sum())
             done = first + int(np.searchsorted(reach[first:last], start + size, side="right"))
             if done > first:  # a message before a gap may reach beyond it
                 whole = mine[first:done]

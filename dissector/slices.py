@@ -12,15 +12,17 @@ import io
 import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import IO, Any, NamedTuple
+from itertools import islice, takewhile
+from typing import IO, Any
 
 import numpy as np
 
 from . import catalogue, display
 from .capture import Frame
+from .capture.frames import Interface
 from .capture.link import Scratch
 from .capture.walk import LINK, TCP_FOUND, Walk
+from .chosen import Array, Frames, frames_of
 from .contents import MAY_HOLD_SECRETS
 from .records import MASK, secret_ranges
 from .rows import ASSUMED, COLUMNS, DECRYPTED, DIRECTIONS, INCOMPLETE, NO_LSN, Row
@@ -32,43 +34,58 @@ from .view import Capture
 AT_ONCE = 1 << 12
 """Rows whose columns are taken at once."""
 
+MANY = 1 << 16
+"""Messages whose frames are looked for at once."""
+
 SNAP = 262_144
 """The snap length that the file's head states, as tcpdump does; longer frames are written all the same."""
 
 
-class _Segment(NamedTuple):
-    """Whose bytes a frame holds: position + shift is the offset in the stream of a byte of it."""
-
-    stream: int
-    direction: int
-    shift: int
-
-
 def write_pcap(capture: Capture, out: IO[bytes], numbers: Iterable[int]) -> None:
     """Write the frames that hold bytes of the messages `numbers`, each once, in capture order."""
-    frames: dict[int, int] = {}
-    segments: dict[int, _Segment] = {}
-    for number in numbers:
-        row = capture.row(number)
-        at = row.offset
-        for extent in capture.extents(row):
-            frames[extent.frame] = extent.record
-            if not row.flags & DECRYPTED:
-                shift = at - extent.position
-                segments.setdefault(extent.record, _Segment(row.stream, row.direction, shift))
-                at += extent.length
-    order = [frames[frame] for frame in sorted(frames)]
-    secrets = {} if capture.options.show_secrets else _secrets(capture, set(segments.values()))
+    chosen = frames_of(capture, _blocks(numbers))
+    sides = set(np.unique(chosen.side[chosen.side >= 0]).tolist())
+    secrets = {} if capture.options.show_secrets else _secrets(capture, sides)
     kinds, digits = set(), 0
-    for record in order:
-        frame = capture.frame(record)
-        kinds.add(frame.linktype)
-        digits = max(digits, frame.digits)
-    masked = (_masked(capture.frame(record), segments.get(record), secrets) for record in order)
-    if len(kinds) > 1:
-        _pcapng(out, masked, sorted(kinds))
-    else:
-        _pcap(out, masked, kinds.pop() if kinds else 1, digits > 6)
+    for face in _interfaces(capture, chosen.record):
+        kinds.add(face.linktype)
+        digits = max(digits, face.digits)
+    frames = _frames(capture, chosen, secrets)
+    parts = (
+        _pcapng(frames, sorted(kinds))
+        if len(kinds) > 1
+        else _pcap(frames, kinds.pop() if kinds else 1, digits > 6)
+    )
+    while some := list(islice(parts, AT_ONCE)):
+        out.write(b"".join(some))
+
+
+def _blocks(numbers: Iterable[int]) -> Iterator[Array]:
+    rest = iter(numbers)
+    while some := list(islice(rest, MANY)):
+        yield np.array(some, np.int64)
+
+
+def _interfaces(capture: Capture, records: Array) -> Iterator[Interface]:
+    """The interfaces of the frames with these records."""
+    seen = [
+        np.unique(capture.files.columns_at(records[first : first + MANY]).interface)
+        for first in range(0, len(records), MANY)
+    ]
+    numbers = np.unique(np.concatenate(seen)).tolist() if seen else []
+    return (capture.files.interfaces[number] for number in numbers)
+
+
+def _frames(capture: Capture, chosen: Frames, secrets: Ranges) -> Iterator[Frame]:
+    """The frames, with what is secret in them masked."""
+    for first in range(0, len(chosen.record), AT_ONCE):
+        some = slice(first, first + AT_ONCE)
+        for frame, side, shift in zip(
+            capture.files.frames_at(chosen.record[some]),
+            chosen.side[some].tolist(), chosen.shift[some].tolist(), strict=True,
+        ):  # fmt: skip
+            ranges = secrets.get(side)
+            yield _masked(frame, shift + frame.position, ranges) if ranges else frame
 
 
 def _holds_secrets(name: str) -> bool:
@@ -88,17 +105,16 @@ def _holds_secrets(name: str) -> bool:
     return False
 
 
-Ranges = dict[tuple[int, int], list[tuple[int, int]]]
+Ranges = dict[int, list[tuple[int, int]]]
 
 
-def _secrets(capture: Capture, segments: set[_Segment]) -> Ranges:
-    """(stream, direction) -> (start, end) of secret bytes in that stream, ascending. Frames can hold a
-    secret of a message that is not asked for, and one that was sent again."""
+def _secrets(capture: Capture, wanted: set[int]) -> Ranges:
+    """Of the sides `wanted` (stream * 2 + direction) -> (start, end) of secret bytes in that stream,
+    ascending. Frames can hold a secret of a message that is not asked for, and one that was sent again."""
     index = capture.index
-    wanted = {(s.stream, s.direction) for s in segments}
     risky = [i for i in range(len(index.tables.paths))
              if any(_holds_secrets(name) for name in index.tables.paths[i])]  # fmt: skip
-    streams = [stream for stream, _ in wanted]
+    streams = [side >> 1 for side in wanted]
     places = index.rows.where(
         lambda path, flags, stream: np.isin(path, risky)
         & (flags & DECRYPTED == 0)
@@ -108,10 +124,11 @@ def _secrets(capture: Capture, segments: set[_Segment]) -> Ranges:
     found: Ranges = {}
     for number in (places + 1).tolist():
         row = capture.row(number)
-        if (row.stream, row.direction) not in wanted:
+        side = row.stream * 2 + row.direction
+        if side not in wanted:
             continue
         view = capture.message(number)
-        ranges = found.setdefault((row.stream, row.direction), [])
+        ranges = found.setdefault(side, [])
         ranges += [
             (row.offset + start, row.offset + end) for start, end in secret_ranges(view.tree)
         ]
@@ -134,37 +151,33 @@ def _payload(frame: Frame) -> tuple[int, int]:
     return header + (data[header + 12] >> 4) * 4, int(walk.end[0])
 
 
-def _masked(frame: Frame, segment: _Segment | None, secrets: Ranges) -> Frame:
-    ranges = secrets.get((segment.stream, segment.direction)) if segment is not None else None
-    if not ranges or segment is None:
+def _masked(frame: Frame, shift: int, ranges: list[tuple[int, int]]) -> Frame:
+    """The frame without what is in `ranges` of its stream; shift: offset in it of the frame's first byte,
+    if that were sent."""
+    at = max(0, bisect_right(ranges, (shift, 0)) - 1)
+    behind = shift + len(frame.data)
+    near = [each for each in takewhile(lambda r: r[0] < behind, ranges[at:]) if each[1] > shift]
+    if not near:
         return frame
-    shift = segment.shift + frame.position
     start, end = _payload(frame)
-    if (
-        not end
-    ):  # a fragment, or a link type of the slow lane: what the stream got of it is in its end
+    if not end:  # a fragment, or a link type of the slow lane: what the stream got is in its end
         start, end = 0, len(frame.data)
     data = bytearray(frame.data)
-    at = max(0, bisect_right(ranges, (start + shift, 0)) - 1)
-    for low, high in ranges[at:]:
-        if low >= end + shift:
-            break
+    for low, high in near:
         low, high = max(low - shift, start), min(high - shift, end)
         if low < high:
             data[low:high] = MASK * (high - low)
     return frame._replace(data=bytes(data))
 
 
-def _pcap(out: IO[bytes], frames: Iterable[Frame], linktype: int, nanoseconds: bool) -> None:
+def _pcap(frames: Iterable[Frame], linktype: int, nanoseconds: bool) -> Iterator[bytes]:
     magic = 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
-    out.write(struct.pack("<IHHiIII", magic, 2, 4, 0, 0, SNAP, linktype))
-    unit = 1 if nanoseconds else 1000
+    yield struct.pack("<IHHiIII", magic, 2, 4, 0, 0, SNAP, linktype)
+    unit, head = 1 if nanoseconds else 1000, struct.Struct("<IIII").pack
     for frame in frames:
         seconds, rest = divmod(frame.time, 1_000_000_000)
-        out.write(
-            struct.pack("<IIII", seconds & 0xFFFFFFFF, rest // unit, len(frame.data), frame.wirelen)
-        )
-        out.write(frame.data)
+        yield head(seconds & 0xFFFFFFFF, rest // unit, len(frame.data), frame.wirelen)
+        yield frame.data
 
 
 def _block(kind: int, body: bytes) -> bytes:
@@ -172,17 +185,17 @@ def _block(kind: int, body: bytes) -> bytes:
     return struct.pack("<II", kind, size) + body + bytes(-len(body) % 4) + struct.pack("<I", size)
 
 
-def _pcapng(out: IO[bytes], frames: Iterable[Frame], linktypes: list[int]) -> None:
-    out.write(_block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
+def _pcapng(frames: Iterable[Frame], linktypes: list[int]) -> Iterator[bytes]:
+    yield _block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
     resolution = struct.pack("<HHB3xHH", 9, 1, 9, 0, 0)  # if_tsresol: nanoseconds
     for linktype in linktypes:
-        out.write(_block(1, struct.pack("<HHI", linktype, 0, 0) + resolution))
+        yield _block(1, struct.pack("<HHI", linktype, 0, 0) + resolution)
     for frame in frames:
         head = struct.pack(
             "<IIIII", linktypes.index(frame.linktype), (frame.time >> 32) & 0xFFFFFFFF,
             frame.time & 0xFFFFFFFF, len(frame.data), frame.wirelen,
         )  # fmt: skip
-        out.write(_block(6, head + frame.data))
+        yield _block(6, head + frame.data)
 
 
 # -- rows as a table

@@ -71,12 +71,13 @@ def test_every_byte_is_found_in_its_frame(parts, data) -> None:
         expected.append((each, *truth[each]))
     assert bytes_found == expected
     many = [
-        (offset + i, position + i, record)
-        for each in places.find_many(start, stop)
-        for offset, size, position, record in zip(*(c.tolist() for c in each), strict=True)
+        (offset + i, position + i, frame, record)
+        for each in places.find_many(start, stop, frames=True)
+        for offset, size, position, record, frame in zip(*(c.tolist() for c in each), strict=True)
         for i in range(size)
     ]
-    assert many == [(at, position, record) for at, position, _, record in expected]
+    assert many == expected
+    assert not any(len(each.frame) for each in places.find_many(start, stop))
 
 
 def test_nothing_is_found_where_nothing_came() -> None:

@@ -212,19 +212,35 @@ class CaptureFiles:
 
     def frame(self, record: int) -> Frame:
         """The frame whose record is at position `record` (of a part that was read already)."""
-        number, offset = self.split(record)
-        source = self.sources[number]
-        source.grow()
-        source.need(min(offset + RECORD, source.size), offset)
-        columns = self._readers[number].read(offset)
-        face = self.notes.interfaces[int(columns.interface[0])]
-        start, length = int(columns.offset[0]), int(columns.caplen[0])
-        source.need(start + length, offset)
-        data = bytes(source.view[start : start + length])
-        return Frame(
-            int(columns.time[0]), face.digits, face.linktype, int(columns.wirelen[0]), data, face,
-            record - offset + start,
-        )  # fmt: skip
+        return next(self.frames_at(np.array([record], np.int64)))
+
+    def frames_at(self, records: Array) -> Iterator[Frame]:
+        """The frames whose records are at the positions `records`, int64, one after the other."""
+        columns = self.columns_at(records)
+        for time, position, caplen, wirelen, interface in zip(
+            columns.time.tolist(), columns.offset.tolist(), columns.caplen.tolist(),
+            columns.wirelen.tolist(), columns.interface.tolist(), strict=True,
+        ):  # fmt: skip
+            data = self.read(position, caplen)
+            face = self.notes.interfaces[interface]
+            yield Frame(time, face.digits, face.linktype, wirelen, data, face, position)
+
+    def columns_at(self, records: Array) -> Columns:
+        """The columns of these frames, as in a FrameBatch."""
+        numbers = records >> FILE_SHIFT
+        found = Columns(*(np.empty(len(records), np.int64) for _ in Columns._fields))
+        for number in np.unique(numbers).tolist():
+            mine, source = np.flatnonzero(numbers == number), self.sources[number]
+            offsets = records[mine] & OFFSET
+            source.grow()
+            last = int(offsets.max())
+            source.need(min(last + RECORD, source.size), last)
+            part = self._readers[number].read(offsets)
+            for column, values in zip(found, part, strict=True):
+                column[mine] = values
+            found.record[mine] += number << FILE_SHIFT
+            found.offset[mine] += number << FILE_SHIFT
+        return found
 
 
 def open_capture_files(

@@ -114,15 +114,10 @@ class PcapReader:
                 return pos, "inside a record header"
         return pos, ""
 
-    def read(self, record: int) -> Columns:
-        """The one frame whose record is at offset `record`."""
+    def read(self, record: np.ndarray) -> Columns:
+        """The frames whose records are at the offsets `record`, int64."""
         numbers = self.source.numbers(f"{self.order}u4")
-        at = np.array([record], np.int64)
-        return self._columns(at, numbers[at + 8].astype(np.int64), numbers)
-
-    def interface(self, record: int) -> Interface:
-        """The interface of the frame at `record`: a pcap file has one."""
-        return self.face
+        return self._columns(record, numbers[record + 8].astype(np.int64), numbers)
 
     def _columns(self, record: np.ndarray, caplen: np.ndarray, numbers: np.ndarray) -> Columns:
         seconds = numbers[record].astype(np.int64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 
@@ -126,20 +125,19 @@ class PcapngReader:
                 yield columns
         return (damage.offset if damage is not None else pos), damage
 
-    def read(self, record: int) -> Columns:
-        """The one frame whose block is at offset `record` (of a part that was read already)."""
-        section = self._section(record)
-        numbers = self.source.numbers(f"{section.order}u4")
-        at = np.array([record], np.int64)
-        kind, length = int(numbers[record]), int(numbers[record + 4])
-        return self._packets(section, at, np.array([kind]), np.array([length]), numbers)
-
-    def interface(self, record: int) -> Interface:
-        """The interface of the frame whose block is at offset `record`."""
-        return self.notes.interfaces[int(self.read(record).interface[0])]
-
-    def _section(self, record: int) -> _Section:
-        return self.sections[bisect_right(self.sections, record, key=lambda s: s.start) - 1]
+    def read(self, record: Array) -> Columns:
+        """The frames whose blocks are at the offsets `record`, int64 (of a part that was read already)."""
+        starts = np.array([section.start for section in self.sections])
+        sections = np.searchsorted(starts, record, side="right") - 1
+        found = Columns(*(np.empty(len(record), np.int64) for _ in Columns._fields))
+        for number in np.unique(sections).tolist():
+            mine, section = np.flatnonzero(sections == number), self.sections[number]
+            numbers, at = self.source.numbers(f"{section.order}u4"), record[mine]
+            kind, length = numbers[at].astype(np.int64), numbers[at + 4].astype(np.int64)
+            part = self._packets(section, at, kind, length, numbers)
+            for column, values in zip(found, part, strict=True):
+                column[mine] = values
+        return found
 
     # blocks
 
