@@ -82,6 +82,17 @@ async def test_each_table_opens_leads_into_the_list_and_is_there_again(tour, key
             assert isinstance(pilot.app.screen, MainScreen)
 
 
+@pytest.mark.parametrize("key", TABLES)
+async def test_every_line_of_a_table_can_be_told_of(tour, key):
+    async with opened(CaptureSource(tour), (140, 90)) as pilot:
+        await press(pilot, key)
+        table, told = pilot.app.screen.table, set()
+        for _ in range(table.line_count):
+            told.add(shown(pilot))
+            await press(pilot, "down")
+        assert len(told) >= table.line_count
+
+
 async def test_a_transaction_leads_to_its_messages_alone(tour):
     """By the recorder's list the last transaction of the tour is a streamed prepared one."""
     async with opened(CaptureSource(tour)) as pilot:

@@ -7,14 +7,14 @@ from tui import present_fields as present
 from tui.actions import bindings
 from tui.lines import LineView, Piece
 from tui.opened import Opened
-from tui.present import SEVERITY_STYLES
+from tui.present import KIND_STYLES, SEVERITY_STYLES
 
 
 class Details(LineView):
     """Path, offset, length, format, position, value, meaning, reason and finding of one field."""
 
     BINDINGS = bindings("details")
-    COMPONENT_CLASSES = {*present.DETAIL_STYLES, *SEVERITY_STYLES}  # noqa: RUF012
+    COMPONENT_CLASSES = {*present.DETAIL_STYLES, *KIND_STYLES, *SEVERITY_STYLES}  # noqa: RUF012
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
