@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice, pairwise
+from time import monotonic
 from typing import IO, Any
 
 import numpy as np
@@ -37,6 +38,9 @@ SOON = 3 * FIRST
 MANY, MANY_OBJECTS = 20_000, 2000
 """Messages from which on several processes are worth their start; the same for objects, each of which
 costs more."""
+
+WAIT = 0.2
+"""Seconds that a message which was found waits for others, to be written with them."""
 
 KINDS = 256
 """Kinds of messages that are kept apart."""
@@ -107,6 +111,7 @@ class Runs:
         many = MANY_OBJECTS if fields else SOON
         for part in self._parts(_first(blocks, many), fields):
             out.write(joined(part))
+            out.flush()
         rest = list(map(_brief, blocks))
         if rest and not fields:
             rest = _evenly(rest, processors())
@@ -289,19 +294,23 @@ def _arrays(numbers: Numbers) -> Iterator[Block]:
 
 
 def _blocks(numbers: Numbers, size: int, most: int) -> Iterator[Block]:
-    """`numbers` in arrays of `size` numbers, each twice as large as the one before, up to `most`."""
+    """`numbers` in arrays of `size` numbers, each twice as large as the one before, up to `most`. What a
+    search has found does not wait longer than WAIT for more."""
     held: list[Block] = []
-    count = 0
+    count, begun = 0, monotonic()
     for part in _arrays(numbers):
         held.append(part)
         count += len(part)
         if count < size:
+            if count and monotonic() - begun > WAIT:
+                yield np.concatenate(held)
+                held, count, begun = [], 0, monotonic()
             continue
         rest = np.concatenate(held)
         while len(rest) >= size:
             yield rest[:size]
             rest = rest[size:]
             size = min(size * 2, most)
-        held, count = [rest], len(rest)
+        held, count, begun = [rest], len(rest), monotonic()
     if count:
         yield np.concatenate(held)

@@ -11,6 +11,7 @@ import pytest
 from test_objects import BEGIN, INT4, OPTIONS, TEXT, change, described, made, message, row, same
 from transforms import CAPTURES, conversation, frames, pcap, resegmented
 
+from dissector import runs
 from dissector.report import list_cells
 from dissector.runs import Runs
 from dissector.selection import numbers, parts
@@ -436,4 +437,17 @@ def test_names_of_tables_of_every_length(tmp_path: Path) -> None:
     lines = [cells for cells in lines_of(capture) if cells[3].endswith("Insert")]
     assert [cells[6] for cells in lines[::3]] == [
         "public." + ("\\x01" if i % 9 == 0 else "t") * i for i in range(1, 64)
+    ]
+
+
+def test_what_a_search_has_found_does_not_wait_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [np.array(some, np.int64) for some in ([1], [], [5, 9], range(20, 25))]
+    monkeypatch.setattr(runs, "WAIT", -1)
+    assert [b.tolist() for b in runs._blocks(iter(parts), 4, 8)] == [
+        [1], [5, 9], [20, 21, 22, 23], [24],
+    ]  # fmt: skip
+    monkeypatch.setattr(runs, "WAIT", 1e9)
+    assert [b.tolist() for b in runs._blocks(iter(parts), 4, 8)] == [
+        [1, 5, 9, 20],
+        [21, 22, 23, 24],
     ]
