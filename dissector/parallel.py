@@ -105,8 +105,8 @@ def write_in_order(
 ) -> None:
     """Write the results of all blocks to `out`, in their order.
 
-    Where `out` is a file of the system, the children write to it themselves, one after the other: a
-    token goes round, and who has it writes. Raises OSError where one could not write, and what
+    Where `out` is a file of the system, this process and its children write to it themselves, one after
+    the other: a token goes round, and who has it writes. Raises OSError where one could not write, and what
     `in_order` raises.
     """
     count = min(workers or processors(), len(blocks))
@@ -120,51 +120,58 @@ def write_in_order(
         return
     out.flush()
     sys.stdout.flush()
-    if not _written_by_children(target, blocks, work, count):
+    if not _written_together(target, blocks, work, count):
         for part in work(blocks):
             out.write(joined(part))
 
 
-def _written_by_children(
-    target: int, blocks: Sequence[Block], work: Work[Block], count: int
-) -> bool:
-    """Write the results of all blocks to the file `target`. False: nothing was written, since there
-    are not enough processes or files for the children. Raises what `write_in_order` raises."""
+def _written_together(target: int, blocks: Sequence[Block], work: Work[Block], count: int) -> bool:
+    """Write the results of all blocks to the file `target` in `count` processes, of which this is one: it
+    holds most of the memory that each needs. False: nothing was written, since there are not enough
+    processes or files. Raises what `write_in_order` raises."""
     tokens: list[tuple[int, int]] = []
     children: dict[int, int] = {}
+    life = alive = -1
+
+    def write(number: int, watched: set[int], told: Callable[[int], None]) -> None:
+        turn = _Turn(tokens[number][0], tokens[(number + 1) % count][1], watched, told)
+        _writing(blocks[number::count], work, target, turn)
 
     def begin(number: int) -> None:
-        mine, turn = (
-            blocks[number::count],
-            _Turn(tokens[number][0], tokens[(number + 1) % count][1], life),
-        )
-
         def run(sink: int) -> None:
-            _writing(mine, work, target, turn)
+            write(number + 1, {life}, _orphaned)
             os.write(sink, bytes(8))
 
         _start(run, children, alive)
 
+    collects = gc.isenabled()
     gc.collect()
     gc.freeze()  # children leave the pages of what is there already alone
-    life = alive = -1
+    gc.disable()
     try:
         try:
             life, alive = os.pipe()  # nothing is written: it ends when this process does
             tokens.extend(os.pipe() for _ in range(count))
         except OSError:
             return False
-        if not _all_started(count, begin):
+        if not _all_started(count - 1, begin):
             return False
-        os.write(tokens[0][1], b".")
         running = set(children)
+
+        def told(pipe: int) -> None:
+            running.discard(pipe)
+            _received(pipe)
+
+        os.write(tokens[0][1], b".")
+        write(0, running, told)
         while running:
-            for source in _readable(running, None):
-                running.discard(source)
-                _received(source)
+            for pipe in _readable(running, None):
+                told(pipe)
         return True
     finally:
         gc.unfreeze()
+        if collects:
+            gc.enable()
         for pipe in (life, alive, *chain.from_iterable(tokens)):
             if pipe >= 0:
                 os.close(pipe)
@@ -183,24 +190,36 @@ class _OrphanedError(Exception):
     """The process that began the work is gone: nobody wants the rest."""
 
 
-class _Turn:
-    """A child's turn to write: it takes the token from one pipe and gives it to another. life: a pipe
-    that ends with the process that began the work."""
+def _orphaned(life: int) -> None:
+    raise _OrphanedError
 
-    def __init__(self, token: int, following: int, life: int) -> None:
-        self.token, self.following, self.life = token, following, life
+
+class _Turn:
+    """The turn of a process to write: it takes the token from one pipe and gives it to another.
+
+    watched: pipes that tell something meanwhile, to `told`, which may raise: a child's that ends with the
+    process that began the work, or those of the children.
+    """
+
+    def __init__(
+        self, token: int, following: int, watched: set[int], told: Callable[[int], None]
+    ) -> None:
+        self.token, self.following = token, following
+        self.watched, self.told = watched, told
         self.mine = False
 
     def ready(self, wait: bool) -> bool:
-        """Whether the token is here. Raises _OrphanedError."""
-        pipes = [self.life] if self.mine else [self.life, self.token]
-        found = _readable(pipes, None if wait and not self.mine else 0)
-        if self.life in found:
-            raise _OrphanedError
-        if found:
-            os.read(self.token, 1)
-            self.mine = True
-        return self.mine
+        """Whether the token is here."""
+        while True:
+            pipes = [*self.watched] if self.mine else [*self.watched, self.token]
+            found = _readable(pipes, None if wait and not self.mine else 0)
+            for pipe in self.watched.intersection(found):
+                self.told(pipe)
+            if self.token in found:
+                os.read(self.token, 1)
+                self.mine = True
+            if self.mine or not wait:
+                return self.mine
 
     def over(self) -> None:
         """Give the token away."""
@@ -211,7 +230,6 @@ class _Turn:
 def _writing(blocks: Sequence[Block], work: Work[Block], target: int, turn: _Turn) -> None:
     """Work ahead while others write, but not far; who has the token writes what is there, and passes it
     on at the end of a block."""
-    gc.disable()
     held: deque[Part] = deque()
     size = 0
     for data in chain(work(blocks), (None,)):

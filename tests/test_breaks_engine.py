@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import faulthandler
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -120,8 +121,13 @@ TOLD = "it became shorter; copy it → elsewhere"
 def test_a_process_that_writes_dies(
     problem: Exception | None, words: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    here = os.getpid()
+
     def die(blocks: Iterable[int]) -> Iterator[bytes]:
         yield from work(list(blocks)[:2])
+        if os.getpid() == here:
+            yield from work(list(blocks)[2:])
+            return
         if problem is not None:
             raise problem
         os.kill(os.getpid(), signal.SIGKILL)
@@ -133,6 +139,23 @@ def test_a_process_that_writes_dies(
         list(parallel.in_order(range(20), die, 2))
     assert_no_child()
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("problem", [MemoryError(), UserError(TOLD), OSError(errno.ENOSPC, "no")])
+def test_who_began_the_work_fails(problem: Exception, tmp_path: Path) -> None:
+    """The other processes are ended, and what went wrong is told."""
+    here, before = os.getpid(), open_files()
+
+    def die(blocks: Iterable[int]) -> Iterator[bytes]:
+        yield from work(list(blocks)[:2])
+        if os.getpid() == here:
+            raise problem
+        yield from work(list(blocks)[2:])
+
+    with (tmp_path / "out").open("wb") as out, pytest.raises(type(problem), match=re.escape(str(problem))):
+        parallel.write_in_order(out, range(20), die, 3)
+    assert open_files() <= before
+    assert_no_child()
 
 
 ENDLESS = r"""
