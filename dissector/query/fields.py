@@ -293,7 +293,9 @@ def field_leaf(
     if not tests:
         assert problem is not None
         raise problem
-    as_sent = not negated and all(d.field.kind.rule == "string" for d in declared)
+    as_sent = not negated and all(
+        (d.field.kind.rule, d.field.kind.show) == ("string", "text") for d in declared
+    )
     return FieldLeaf(
         own, meant, exact, tests, negated, needed(op, items, False) if as_sent else None
     )
