@@ -6,7 +6,9 @@ https://www.postgresql.org/docs/current/protocol-replication.html describes the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ import numpy as np
 from .changes import subxid_reader
 from .display import lsn
 from .node import Node, messages
-from .rows import BACKEND, BLOCK, NO_LSN, Rows
+from .rows import BACKEND, NO_LSN, Rows
 from .times import iso_time
 from .transactions import State, Transaction, Transactions, transactions
 
@@ -46,18 +48,32 @@ class Standing:
     open: Transaction | None = None
 
 
-def standing(capture: Any, stream: int, table: Transactions | None = None) -> Standing | None:
+@dataclass(slots=True)
+class Reached:
+    """What the rows of one connection say of its end. told: highest LSN that the server's messages name;
+    number of the first that names it, of the last that names any, and of the client's last Standby
+    status update; 0 for none."""
+
+    told: int = 0
+    number: int = 0
+    last: int = 0
+    update: int = 0
+
+
+def standing(
+    capture: Any, stream: int, table: Transactions | None = None, reached: Reached | None = None
+) -> Standing | None:
     """Where connection `stream` stood after its last message; None where it does not replicate.
 
-    table: the transactions of `capture`, where they are at hand.
+    table: the transactions of `capture`, reached: of the connection, where they are at hand.
     """
     rows = capture.index.rows
-    told_by = _highest(capture, stream)
-    if told_by is None:
+    reached = reached or replicating(capture).get(stream)
+    if reached is None:
         return None
-    told, told_in = _told(capture, *told_by)
+    told, told_in = _told(capture, reached)
     written = flushed = applied = at = 0
-    number = _last_update(capture, stream)
+    number = reached.update
     if number:
         node = messages(capture.message(number).tree)[-1]
         written, flushed, applied = (_lsn(node, n) for n in ("written", "flushed", "applied"))
@@ -73,15 +89,39 @@ def standing(capture: Any, stream: int, table: Transactions | None = None) -> St
     )  # fmt: skip
 
 
-def replicating(capture: Any) -> list[int]:
-    """Numbers of the connections on which the server sent WAL, changes or keepalives, ascending."""
-    wanted = _paths(capture, _KEEPALIVE, _DATA)
-    found: set[int] = set()
-    for _, (path, stream) in capture.index.rows.parts("path", "stream"):
-        mine = stream[wanted[path]]
-        # most rows are of the connection of the row before them
-        found.update(mine[:1].tolist(), mine[1:][mine[1:] != mine[:-1]].tolist())
-    return sorted(found)
+def replicating(capture: Any) -> dict[int, Reached]:
+    """By number of a connection, ascending: those on which the server sent WAL, changes or keepalives."""
+    found: dict[int, Reached] = {}
+    update, told = _paths(capture, _STATUS), _paths(capture, _KEEPALIVE, _DATA)
+    updates: dict[int, int] = {}
+    names = ("path", "stream", "lsn", "direction")
+    for start, (path, stream, lsns, direction) in capture.index.rows.parts(*names):
+        for one, mine in _by_stream(stream, update[path]):
+            updates[one] = start + int(mine[-1]) + 1
+        lsns = np.where((lsns == NO_LSN) | (direction != BACKEND), np.uint64(0), lsns)
+        for one, mine in _by_stream(stream, told[path]):
+            reached = found.setdefault(one, Reached())
+            best = int(mine[np.argmax(lsns[mine])])
+            if not reached.number or int(lsns[best]) > reached.told:
+                reached.told, reached.number = int(lsns[best]), start + best + 1
+            reached.last = start + int(mine[-1]) + 1
+    for one, reached in found.items():
+        reached.update = updates.get(one, 0)
+    return dict(sorted(found.items()))
+
+
+def _by_stream(stream: np.ndarray, mask: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """(connection, its places in the mask, ascending)."""
+    places = np.flatnonzero(mask)
+    if not len(places):
+        return
+    of = stream[places]
+    if (of[1:] < of[:-1]).any():
+        order = np.argsort(of, kind="stable")
+        places, of = places[order], of[order]
+    edges = [0, *(np.flatnonzero(of[1:] != of[:-1]) + 1).tolist(), len(of)]
+    for first, after in pairwise(edges):
+        yield int(of[first]), places[first:after]
 
 
 def told_of(at: Standing) -> dict[str, str]:
@@ -118,39 +158,9 @@ def _paths(capture: Any, *names: str) -> np.ndarray:
     return np.array([len(p) > 1 and p[0] == "CopyData" and p[1] in names for p in paths], bool)
 
 
-def _last_update(capture: Any, stream: int) -> int:
-    """Number of the connection's last Standby status update, 0 for none."""
-    rows, wanted = capture.index.rows, _paths(capture, _STATUS)
-    for stop in range(len(rows), 0, -BLOCK):
-        start = max(0, stop - BLOCK)
-        path, streams = rows.part("path", start, stop), rows.part("stream", start, stop)
-        mine = np.flatnonzero(wanted[path] & (streams == stream))
-        if len(mine):
-            return start + int(mine[-1]) + 1
-    return 0
-
-
-def _highest(capture: Any, stream: int) -> tuple[int, int, int] | None:
-    """(highest LSN that the server's messages tell of, number of the first that does, number of the
-    last one that tells of any); None where there is none."""
-    wanted = _paths(capture, _KEEPALIVE, _DATA)
-    told = number = last = 0
-    for start, (path, streams) in capture.index.rows.parts("path", "stream"):
-        mine = np.flatnonzero(wanted[path] & (streams == stream)) + start
-        if not len(mine):
-            continue
-        lsns = capture.index.rows.take("lsn", mine)
-        sides = capture.index.rows.take("direction", mine)
-        lsns[(lsns == NO_LSN) | (sides != BACKEND)] = 0
-        best = int(np.argmax(lsns))
-        if not number or int(lsns[best]) > told:
-            told, number = int(lsns[best]), int(mine[best]) + 1
-        last = int(mine[-1]) + 1
-    return (told, number, last) if number else None
-
-
-def _told(capture: Any, told: int, number: int, end_of: int) -> tuple[int, int]:
-    """(highest LSN, number of its message) with WAL itself counted to its end; see `_highest`."""
+def _told(capture: Any, reached: Reached) -> tuple[int, int]:
+    """(highest LSN, number of its message) with WAL itself counted to its end."""
+    told, number, end_of = reached.told, reached.number, reached.last
     last = messages(capture.message(end_of).tree)
     for node in last:
         start, data = node.child("start_lsn"), node.child("data")

@@ -102,10 +102,10 @@ MOST_STANDINGS = 100
 def _replication(capture: Capture) -> list[dict[str, Any]]:
     """Where each replication connection stood at the end: LSNs as text, first_unconfirmed an xid."""
     found = []
-    streams = replicating(capture)[:MOST_STANDINGS]
+    streams = list(replicating(capture).items())[:MOST_STANDINGS]
     table = transactions(capture.index, subxid_reader(capture)) if streams else None
-    for stream in streams:
-        at = standing(capture, stream, table)
+    for stream, reached in streams:
+        at = standing(capture, stream, table, reached)
         if at is None:
             continue
         slot = capture.index.connections[stream].header.get("slot", "")

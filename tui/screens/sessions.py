@@ -49,7 +49,7 @@ class Sessions(Model):
             self._messages += np.bincount(stream, minlength=size)
             self._bytes += np.bincount(stream, length, minlength=size).astype(np.int64)
             np.maximum.at(self._worst, stream, severity)
-        self._replicating = frozenset(replicating(capture))
+        self._replicating = replicating(capture)
         self._transactions: Transactions | None = None
         self._first = rows.first_numbers()
 
@@ -143,7 +143,7 @@ class Sessions(Model):
             return []
         if self._transactions is None:
             self._transactions = transactions(self._capture.index, subxid_reader(self._capture))
-        at = standing(self._capture, stream, self._transactions)
+        at = standing(self._capture, stream, self._transactions, self._replicating.get(stream))
         return list(told_of(at).items()) if at else []
 
     def _kinds(self, paths: np.ndarray) -> str:
