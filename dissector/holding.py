@@ -81,7 +81,7 @@ def _looked_through(capture: Capture, c: dict[str, Any], wanted: Array, needs: H
     parts = [*needs.parts, _BINARY] if needs.binary else needs.parts
     for part in parts:
         _mark(read.data, part, starts.tolist(), ends.tolist(), has)
-    if needs.numbers:
+    if needs.numbers and len(whole):
         at = np.array(_exponents(read.data), np.int64)
         has[np.searchsorted(starts, at, side="right") - 1] = True
     found[whole] = has
@@ -109,12 +109,13 @@ def _exponents(data: bytes) -> list[int]:
 
 
 def _is_a_value(data: bytes, letter: int) -> bool:
-    """Whether the number around the exponent's letter is as long as the four bytes before it say."""
+    """Whether the number around the exponent's letter is as long as the four bytes before it say; the next
+    message may begin with a digit."""
     rest = _REST.match(data, letter)
     if rest is None:
         return False
     for start in range(letter - 1, max(letter - _LONGEST, 3), -1):
-        if int.from_bytes(data[start - 4 : start], "big") == rest.end() - start:
+        if letter + 1 < start + int.from_bytes(data[start - 4 : start], "big") <= rest.end():
             return True
         if data[start] not in b"0123456789.+-":
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from decimal import Decimal
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from transforms import conversation, frames, pcap
 
 from dissector import encodings, query
 from dissector.holding import holder
@@ -106,3 +108,30 @@ def test_ascii_in_a_text_is_in_its_bytes(codec: str) -> None:
             data = bytes((first, second))
             for run in _SURE.findall(data.decode(codec, "surrogateescape")):
                 assert run.encode() in data
+
+
+def message(kind: bytes, body: bytes = b"") -> bytes:
+    return kind + struct.pack(">I", len(body) + 4) + body
+
+
+def test_a_number_may_end_where_a_message_begins_with_a_digit(tmp_path: Path) -> None:
+    """BindComplete is "2": the bytes around it read 1e22."""
+    head = b"user\0u\0\0"
+    start = struct.pack(">II", len(head) + 8, 3 << 16) + head
+    ready = message(b"R", bytes(4)) + message(b"Z", b"I")
+    one = message(b"B", bytes(8)) + message(b"D", b"P\0") + message(b"E", bytes(5))
+    described = message(
+        b"T", struct.pack(">H", 1) + b"c\0" + struct.pack(">IHIhiH", 0, 0, 25, -1, -1, 0)
+    )
+    rows = [
+        message(b"D", struct.pack(">HI", 1, len(value)) + value)
+        for value in (b"1e2", b"7", b"1.e+2", b"100", b"+1E02", b"1e-2", b"7")
+    ]
+    answers = b"".join(message(b"2") + described + row for row in rows)
+    sent = [(0, start), (1, ready), (0, one * len(rows) + message(b"S")), (1, answers)]
+    path = tmp_path / "digits.pcap"
+    path.write_bytes(pcap(frames(conversation(sent))))
+    capture = open_capture([str(path)]).read()
+    rows_of = [r for r in range(capture.count) if capture.path(capture.row(r + 1)) == ("DataRow",)]
+    equal = [rows_of[i] for i in (0, 2, 3, 4)]
+    assert found(capture, "value == 100", quick=True)[0] == equal
