@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from .errors import UsageProblem, UserError
-from .selection import Wanted, numbers
+from .selection import Wanted, numbers, parts
 from .text import visible
 from .view import Capture
 
@@ -73,14 +73,15 @@ def _ndjson(
     from .runs import Runs
 
     runs = Runs(capture, fields=fields, payload=payload)
-    runs.write(out, numbers(capture, expression), fields=True)
+    runs.write(out, parts(capture, expression), fields=True)
 
 
 def _csv(capture: Capture, out: IO[bytes], expression: Wanted, fields: bool, payload: bool) -> None:
     from .slices import csv_rows
 
-    for text in csv_rows(capture, numbers(capture, expression)):
+    for text in csv_rows(capture, parts(capture, expression)):
         out.write(text)
+        out.flush()
 
 
 def _pcap(

@@ -19,6 +19,7 @@ from .records import _clean, dumps, record, secret_ranges
 from .rowjson import Columns, NotKnownError
 from .rows import ASSUMED, DIRECTIONS
 from .rowsummaries import RowSummaries
+from .selection import together
 from .slots import WINDOW
 from .taken import UnusualError
 from .view import MessageView
@@ -189,8 +190,7 @@ class Objects:
     def blocks(self, blocks: Iterable[Any]) -> Iterator[bytes | list[bytes]]:
         """The objects of blocks of numbers (arrays), one a line, in parts, each in pieces; b"" ends a
         block."""
-        source = iter(blocks)
-        while some := list(islice(source, TOGETHER)):
+        for some in together(blocks, TOGETHER):
             prepared = self._prepared(np.concatenate(some)).messages()
             for block in some:
                 yield from self._parts(islice(prepared, len(block)))

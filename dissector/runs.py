@@ -9,12 +9,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice, pairwise
-from time import monotonic
+from itertools import pairwise
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .lines import Lines
 from .memory import give_back_freed_memory
@@ -24,6 +22,7 @@ from .parallel import Part, joined, processors, write_in_order
 from .quick import QUICK, ROWS, Kind
 from .rows import BACKEND, COLUMNS, DECRYPTED, INCOMPLETE
 from .schemas import Schema
+from .selection import Block, Numbers, in_blocks
 from .taken import UnusualError
 from .times import SECOND, iso_time
 from .view import Capture, MessageView
@@ -39,15 +38,8 @@ MANY, MANY_OBJECTS = 20_000, 2000
 """Messages from which on several processes are worth their start; the same for objects, each of which
 costs more."""
 
-WAIT = 0.2
-"""Seconds that a message which was found waits for others, to be written with them."""
-
 KINDS = 256
 """Kinds of messages that are kept apart."""
-
-Block = NDArray[np.int64]
-Numbers = Iterable[int] | Iterable[Block]
-"""Numbers of messages, one by one or as arrays."""
 
 WIDE = 1 << 23
 """Bytes of a stream that are read at once: where the chosen messages lie further apart, each is opened."""
@@ -101,13 +93,13 @@ class Runs:
 
     def written(self, numbers: Numbers, fields: bool) -> Iterator[bytes]:
         """Lines, or JSON objects with `fields`, as text to write."""
-        parts = self._parts(_blocks(numbers, *_sizes(fields)), fields)
+        parts = self._parts(in_blocks(numbers, *_sizes(fields)), fields)
         yield from map(bytes, filter(None, map(joined, parts)))
 
     def write(self, out: IO[bytes], numbers: Numbers, fields: bool) -> None:
         """Write what `written` gives to `out`. Where there are many messages, several processes share
         the work; what is written does not depend on it."""
-        blocks = _blocks(numbers, *_sizes(fields))
+        blocks = in_blocks(numbers, *_sizes(fields))
         many = MANY_OBJECTS if fields else SOON
         for part in self._parts(_first(blocks, many), fields):
             out.write(joined(part))
@@ -279,38 +271,3 @@ def _evenly(blocks: list[Block | range], processes: int) -> list[Block | range]:
     count = -(-total // (BLOCK * processes)) * processes
     edges = [total * i // count for i in range(count + 1)]
     return [numbers[a:b] for a, b in pairwise(edges)]
-
-
-def _arrays(numbers: Numbers) -> Iterator[Block]:
-    if isinstance(numbers, range):
-        yield np.arange(numbers.start, numbers.stop, numbers.step)
-        return
-    source = iter(numbers)
-    for each in source:
-        if isinstance(each, np.ndarray):
-            yield each
-        else:
-            yield np.array([each, *islice(source, FIRST - 1)], np.int64)
-
-
-def _blocks(numbers: Numbers, size: int, most: int) -> Iterator[Block]:
-    """`numbers` in arrays of `size` numbers, each twice as large as the one before, up to `most`. What a
-    search has found does not wait longer than WAIT for more."""
-    held: list[Block] = []
-    count, begun = 0, monotonic()
-    for part in _arrays(numbers):
-        held.append(part)
-        count += len(part)
-        if count < size:
-            if count and monotonic() - begun > WAIT:
-                yield np.concatenate(held)
-                held, count, begun = [], 0, monotonic()
-            continue
-        rest = np.concatenate(held)
-        while len(rest) >= size:
-            yield rest[:size]
-            rest = rest[size:]
-            size = min(size * 2, most)
-        held, count, begun = [rest], len(rest), monotonic()
-    if count:
-        yield np.concatenate(held)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
+from time import monotonic
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +17,25 @@ from .view import Capture, MessageView
 Wanted = str | Iterable[int] | None
 """A filter expression, the numbers of messages themselves, or None for all of them."""
 
+Block = NDArray[np.int64]
+Numbers = Iterable[int] | Iterable[Block]
+"""Numbers of messages, one by one or as arrays."""
+
+AT_ONCE = 1024
+"""Numbers that come one by one and are taken at once."""
+
+WAIT = 0.2
+"""Seconds that a message which was found waits for others, to be written with them."""
+
+Each = TypeVar("Each")
+
 
 def numbers(capture: Capture, expression: Wanted, limit: int | None = None) -> Iterator[int]:
     """Numbers of the messages that match, at most `limit`; reads the capture as far as it is needed."""
     return chain.from_iterable(part.tolist() for part in parts(capture, expression, limit))
 
 
-def parts(
-    capture: Capture, expression: Wanted, limit: int | None = None
-) -> Iterator[NDArray[np.int64]]:
+def parts(capture: Capture, expression: Wanted, limit: int | None = None) -> Iterator[Block]:
     """The same as arrays, as they are found."""
     left = limit
     for part in _parts(capture, expression, limit):
@@ -34,7 +46,7 @@ def parts(
         left = left - len(part) if left is not None else None
 
 
-def _parts(capture: Capture, expression: Wanted, limit: int | None) -> Iterator[NDArray[np.int64]]:
+def _parts(capture: Capture, expression: Wanted, limit: int | None) -> Iterator[Block]:
     if limit == 0:
         return
     if expression is not None and not isinstance(expression, str):
@@ -75,3 +87,54 @@ def selected(
 ) -> Iterator[MessageView]:
     """The messages that match, opened; at most `limit` of them."""
     return map(capture.message, numbers(capture, expression, limit))
+
+
+# -- on their way to writers
+
+
+def _arrays(numbers: Numbers) -> Iterator[Block]:
+    if isinstance(numbers, range):
+        yield np.arange(numbers.start, numbers.stop, numbers.step)
+        return
+    source = iter(numbers)
+    for each in source:
+        if isinstance(each, np.ndarray):
+            yield each
+        else:
+            yield np.array([each, *islice(source, AT_ONCE - 1)], np.int64)
+
+
+def in_blocks(numbers: Numbers, size: int, most: int) -> Iterator[Block]:
+    """`numbers` in arrays of `size` numbers, each twice as large as the one before, up to `most`. What a
+    search has found does not wait longer than WAIT for more."""
+    held: list[Block] = []
+    count, begun = 0, monotonic()
+    for part in _arrays(numbers):
+        held.append(part)
+        count += len(part)
+        if count < size:
+            if count and monotonic() - begun > WAIT:
+                yield np.concatenate(held)
+                held, count, begun = [], 0, monotonic()
+            continue
+        rest = np.concatenate(held)
+        while len(rest) >= size:
+            yield rest[:size]
+            rest = rest[size:]
+            size = min(size * 2, most)
+        held, count, begun = [rest], len(rest), monotonic()
+    if count:
+        yield np.concatenate(held)
+
+
+def together(source: Iterable[Each], most: int) -> Iterator[list[Each]]:
+    """At most so many of `source` at a time, fewer where they come slowly: as in `in_blocks`."""
+    held: list[Each] = []
+    begun = monotonic()
+    for each in source:
+        held.append(each)
+        if len(held) >= most or monotonic() - begun > WAIT:
+            yield held
+            held, begun = [], monotonic()
+    if held:
+        yield held

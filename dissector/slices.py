@@ -26,6 +26,7 @@ from .chosen import Array, Frames, frames_of
 from .contents import MAY_HOLD_SECRETS
 from .records import MASK, secret_ranges
 from .rows import ASSUMED, COLUMNS, DECRYPTED, DIRECTIONS, INCOMPLETE, NO_LSN, Row
+from .selection import Numbers, in_blocks
 from .spec import Field
 from .text import visible
 from .times import iso_time
@@ -219,15 +220,14 @@ def _cell(text: str) -> str:
     return f"'{shown}" if shown.startswith(_FORMULA) else shown
 
 
-def csv_rows(capture: Capture, numbers: Iterable[int]) -> Iterator[bytes]:
+def csv_rows(capture: Capture, numbers: Numbers) -> Iterator[bytes]:
     """The rows of the messages `numbers` as CSV (RFC 4180: CRLF, a head line), from the index alone."""
-    source = iter(numbers)
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(CSV_COLUMNS)
     labels = _Labels(capture)
-    while block := list(islice(source, AT_ONCE)):
-        writer.writerows(labels.rows(block))
+    for block in in_blocks(numbers, AT_ONCE, AT_ONCE):
+        writer.writerows(labels.rows(block.tolist()))
         yield text.getvalue().encode()
         text.seek(0)
         text.truncate()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import struct
+from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +13,10 @@ import pytest
 from test_objects import BEGIN, INT4, OPTIONS, TEXT, change, described, made, message, row, same
 from transforms import CAPTURES, conversation, frames, pcap, resegmented
 
-from dissector import runs
+from dissector import export, selection
 from dissector.report import list_cells
 from dissector.runs import Runs
-from dissector.selection import numbers, parts
+from dissector.selection import in_blocks, numbers, parts, together
 from dissector.slots import Known, Slots, Texts, decimal, hexadecimal, left
 from dissector.view import Capture, open_capture
 
@@ -442,12 +444,42 @@ def test_names_of_tables_of_every_length(tmp_path: Path) -> None:
 
 def test_what_a_search_has_found_does_not_wait_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [np.array(some, np.int64) for some in ([1], [], [5, 9], range(20, 25))]
-    monkeypatch.setattr(runs, "WAIT", -1)
-    assert [b.tolist() for b in runs._blocks(iter(parts), 4, 8)] == [
+    monkeypatch.setattr(selection, "WAIT", -1)
+    assert [b.tolist() for b in in_blocks(iter(parts), 4, 8)] == [
         [1], [5, 9], [20, 21, 22, 23], [24],
     ]  # fmt: skip
-    monkeypatch.setattr(runs, "WAIT", 1e9)
-    assert [b.tolist() for b in runs._blocks(iter(parts), 4, 8)] == [
+    monkeypatch.setattr(selection, "WAIT", 1e9)
+    assert [b.tolist() for b in in_blocks(iter(parts), 4, 8)] == [
         [1, 5, 9, 20],
         [21, 22, 23, 24],
     ]
+
+
+@pytest.mark.parametrize(("wait", "expected"), [(-1, [[1], [2], [3]]), (1e9, [[1, 2], [3]])])
+def test_blocks_that_come_slowly_are_not_kept(wait, expected, monkeypatch) -> None:
+    monkeypatch.setattr(selection, "WAIT", wait)
+    assert list(together([1, 2, 3], 2)) == expected
+
+
+@pytest.mark.parametrize("form", ["list", "ndjson", "csv"])
+def test_every_writer_writes_what_a_search_has_found_before_it_goes_on(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The search tells how much was written when it goes on."""
+    capture = open_capture([str(CAPTURES / "pg18-proto4.pcap")]).read()
+    out = BytesIO()
+    written = []
+
+    def search(*_: object) -> Iterator[np.ndarray]:
+        for number in (5, 6, 7):
+            yield np.array([number])
+            written.append(len(out.getvalue()))
+
+    monkeypatch.setattr(selection, "WAIT", -1)
+    monkeypatch.setattr(selection, "_parts", search)
+    if form == "list":
+        Runs(capture).write(out, parts(capture, "xid"), fields=False)
+    else:
+        export._WRITERS[form](capture, out, "xid", True, False)
+    assert written == sorted({0, *written} - {0})
+    assert len(out.getvalue()) == written[-1]
