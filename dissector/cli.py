@@ -389,7 +389,8 @@ def main(args: list[str] | None = None) -> NoReturn:
 
 
 def _streams() -> None:
-    """Give the standard streams that are closed a place, and let none refuse a character.
+    """Give the standard streams that are closed a place, and let none refuse a character or lose what the
+    system does not take at once.
 
     Raises UserError where standard output is closed: what was asked for would be lost.
     """
@@ -398,6 +399,13 @@ def _streams() -> None:
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - the flush at the end needs one
         raise UserError("standard output is closed; send it to a file or a pipe")
+    raw = getattr(sys.stdout, "buffer", None)
+    if isinstance(
+        raw, io.RawIOBase
+    ):  # python -u: where a disk is full, a part would be written, and no error
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(raw), encoding=sys.stdout.encoding, line_buffering=True
+        )
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import resource
 import shlex
 import subprocess
 import sys
@@ -201,3 +202,23 @@ def test_what_a_process_could_not_write_is_told(tmp_path: Path) -> None:
         (tmp_path / "o").open("wb") as file,
     ):
         write_in_order(file, blocks, work, 2)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "words",
+    [["export", "--format", "csv"], ["export", "--format", "ndjson"], ["export", "--format", "pcap"],
+     ["list"], ["stats"], ["show", "--number", "3"]],
+)  # fmt: skip
+def test_what_is_written_only_in_part_is_told(words, unbuffered, tmp_path: Path) -> None:
+    """A system that has room for a part writes that, and says so in the count alone."""
+    with (tmp_path / "out").open("wb") as out:
+        done = subprocess.run(
+            [sys.executable, "-m", "dissector", *words, str(CAPTURES / "tour.pcapng")],
+            check=False, stdout=out, stderr=subprocess.PIPE, cwd=ROOT,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)),
+        )  # fmt: skip
+    assert (tmp_path / "out").stat().st_size == 500
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"pgdissect: standard output: File too large; ")
