@@ -15,6 +15,7 @@ from transforms import conversation, frames, pcap
 from dissector import encodings, query
 from dissector.holding import holder
 from dissector.node import leaves
+from dissector.query.columns import COLUMNS
 from dissector.query.needs import _SURE, needed
 from dissector.query.values import Literal
 from dissector.view import Capture, open_capture
@@ -26,6 +27,9 @@ NAMES = [
 ]  # fmt: skip
 MOST = 300
 """Rows of each that are looked at: opening every one takes its time."""
+
+SHOWN = {"int", "lsn", "xid", "full_xid", "oid", "bool", "protocol"}
+"""Kinds of numbers, see `dissector.spec.Kind`."""
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -79,9 +83,33 @@ def test_what_is_found_is_the_same(capture: Capture) -> None:
 
 def test_messages_without_the_bytes_are_not_opened() -> None:
     capture = open_capture([str(CAPTURES / "pg18-proto4.pcap")]).read()
-    rows, opened = found(capture, 'value == "no such text"', quick=True)
-    assert not rows
-    assert opened * 50 < found(capture, 'value == "no such text"', quick=False)[1]
+    for expression in (
+        'value == "no such text"',
+        "start_lsn == 1/2345678",
+        "relation_oid == 987654",
+    ):
+        rows, opened = found(capture, expression, quick=True)
+        assert not rows
+        assert opened * 20 < found(capture, expression, quick=False)[1], expression
+
+
+def test_numbers_are_looked_for_as_they_are_sent(capture: Capture) -> None:
+    seen: dict[str, str] = {}
+    for number in range(1, min(MOST, capture.count) + 1):
+        for leaf in leaves(capture.message(number).tree):
+            kind = getattr(leaf.declaration, "kind", None)
+            if leaf.position and isinstance(leaf.value, int) and kind and kind.show in SHOWN:
+                whole = leaf.value
+                lsn = f"{whole >> 32:X}/{whole & 0xFFFFFFFF:X}"
+                seen[leaf.name] = lsn if kind.show == "lsn" else str(whole)
+    assert seen
+    for name, value in seen.items():
+        for expression in (f"{name} == {value}", f"{name} in {{{value}}}", f"not {name} == {value}",
+                           f"{name} != {value}", f"{name} == {value} or value == 1"):  # fmt: skip
+            slow, _ = found(capture, expression, quick=False)
+            assert found(capture, expression, quick=True)[0] == slow, expression
+        if name not in COLUMNS:
+            assert found(capture, f"{name} == {value}", quick=True)[0], name
 
 
 @settings(max_examples=500, deadline=None)

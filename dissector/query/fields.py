@@ -41,6 +41,9 @@ _NUMERIC_LIMIT = 400
 
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,4})?\Z", re.ASCII)
 
+_NUMBERS = frozenset(("int", "lsn", "xid", "full_xid", "oid", "bool", "protocol"))
+"""Kinds of fields whose values are compared as whole numbers, and as nothing else."""
+
 Segments = tuple[str, ...]
 
 
@@ -293,12 +296,32 @@ def field_leaf(
     if not tests:
         assert problem is not None
         raise problem
-    as_sent = not negated and all(
-        (d.field.kind.rule, d.field.kind.show) == ("string", "text") for d in declared
-    )
-    return FieldLeaf(
-        own, meant, exact, tests, negated, needed(op, items, False) if as_sent else None
-    )
+    needs = None
+    if not negated:
+        kinds = {(d.field.kind.rule, d.field.kind.show) for d in declared}
+        as_sent = kinds == {("string", "text")}
+        needs = needed(op, items, False) if as_sent else _needed_numbers(declared, op, items)
+    return FieldLeaf(own, meant, exact, tests, negated, needs)
+
+
+def _needed_numbers(declared: list[Declared], op: str, items: list[Item]) -> Held | None:
+    """What a message must hold for one of the fields to be one of the numbers: they are sent big-endian.
+    None where that is not known, or where the numbers are so short that most messages hold them."""
+    literals = [item for item in items if isinstance(item, Literal)]
+    if op not in ("==", "in") or len(literals) < len(items):
+        return None
+    parts = set()
+    for field in (d.field for d in declared):
+        kind = field.kind
+        if kind.rule not in ("fixed", "array") or kind.width < 4 or kind.show not in _NUMBERS:
+            return None
+        for literal in literals:
+            try:
+                number = _field_int(field, _words(field), literal)
+            except QueryError:  # no such field is equal to it
+                continue
+            parts.add((number % (1 << 8 * kind.width)).to_bytes(kind.width, "big"))
+    return Held(frozenset(parts)) if parts else None
 
 
 def _field_test(field: Field, op: str, items: list[Item], position: int) -> Test:
@@ -316,12 +339,7 @@ def _field_test(field: Field, op: str, items: list[Item], position: int) -> Test
             f"{op} looks into text, and {field.name} is a number",
             "use ==, <, > or in",
         )
-    words = {
-        fold(text.partition(":")[0]): ord(key) if isinstance(key, str) else key
-        for key, text in field.values.items()
-        if isinstance(key, int) or len(key) == 1
-    }
-    bits = {fold(text.partition(":")[0]): bit for bit, text in field.flags.items()}
+    bits = _bits(field)
     if op == "contains":
         first = items[0]
         assert isinstance(first, Literal)
@@ -329,8 +347,7 @@ def _field_test(field: Field, op: str, items: list[Item], position: int) -> Test
         return lambda value, _: isinstance(value, int) and bool(value & bit)
     if show == "timestamp":
         return _timestamp_test(op, items)
-    words |= bits
-    allowed = int_set(op, items, partial(_field_int, field, words))
+    allowed = int_set(op, items, partial(_field_int, field, _words(field)))
     if show == "char":
         digits = [
             i for i in items if isinstance(i, Literal) and i.text.isdecimal() and not i.quoted
@@ -344,6 +361,21 @@ def _field_test(field: Field, op: str, items: list[Item], position: int) -> Test
         return isinstance(value, int) and value in allowed
 
     return check
+
+
+def _bits(field: Field) -> dict[str, int]:
+    """The names of its flags."""
+    return {fold(text.partition(":")[0]): bit for bit, text in field.flags.items()}
+
+
+def _words(field: Field) -> dict[str, int]:
+    """The names of its values and flags."""
+    words = {
+        fold(text.partition(":")[0]): ord(key) if isinstance(key, str) else key
+        for key, text in field.values.items()
+        if isinstance(key, int) or len(key) == 1
+    }
+    return words | _bits(field)
 
 
 def _field_int(field: Field, words: dict[str, int], literal: Literal) -> int:
