@@ -18,7 +18,7 @@ from tui.source import CaptureSource
 TOUR = Path(__file__).parent.parent / "captures" / "tour.pcapng"
 
 NAMES = {" ": "space", "=": "equals_sign", "/": "slash", ":": "colon", "\r": "enter",
-         "\x06": "ctrl+f", "\x1b": "escape"}  # fmt: skip
+         "\n": "ctrl+j", "\x06": "ctrl+f", "\x1b": "escape"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +86,14 @@ async def test_keys_that_come_before_the_first_screen_wait_for_it(capture):
     assert at_once_is_early == [True]
 
 
+async def test_enter_before_the_terminal_is_set_up_is_enter(capture):
+    """Until then the terminal's driver makes a line feed of it."""
+    app = DissectApp(CaptureSource(capture))
+    app.call_later(at_once, app, ":25\n")
+    async with app.run_test(size=(100, 30)):
+        assert await shown(lambda: app.screen_stack[0].messages.number == 25)
+
+
 async def test_what_is_pasted_behind_a_key_is_for_what_it_opens(capture):
     app = DissectApp(CaptureSource(capture))
     async with app.run_test(size=(100, 30)):
@@ -93,6 +101,24 @@ async def test_what_is_pasted_behind_a_key_is_for_what_it_opens(capture):
         app.post_message(events.Paste("25"))
         assert await shown(lambda: isinstance(app.focused, Input))
         assert await shown(lambda: app.focused.value == "25")
+
+
+async def test_keys_while_the_program_ends_are_dropped(capture):
+    """A key that bubbles when the screens are gone would end it with a traceback."""
+    app = DissectApp(CaptureSource(capture))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.pause()
+        stack = app._screen_stacks[app._current_mode]
+        kept, stack[:] = list(stack), []
+        try:
+            bubbling, fresh = events.Key("G", "G"), events.Key("G", "G")
+            bubbling._set_forwarded()
+            await app.on_event(bubbling)
+            await app.on_event(fresh)
+            await app._await_rest()
+        finally:
+            stack[:] = kept
+        assert app.screen.messages.number == 1
 
 
 async def test_keys_that_wait_are_not_kept_by_a_widget_at_work(capture, monkeypatch):

@@ -31,6 +31,9 @@ ROUNDS = 8
 PATIENCE = 2.0
 """Seconds after which keys go on although the mark did not come back: a widget is at work, or gone."""
 
+LINE_FEED = "ctrl+j"
+"""Enter, where it was typed before the program has told the terminal to leave keys as they are."""
+
 
 class KeysInOrder(App[None]):
     """An app whose keys and pastes wait for each other. `keys_may_come` opens the way at the start."""
@@ -44,10 +47,16 @@ class KeysInOrder(App[None]):
         self._limit: asyncio.TimerHandle | None = None
 
     async def on_event(self, event: events.Event) -> None:
-        if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
+        if isinstance(event, events.Key) and event.key == LINE_FEED:
+            event = events.Key("enter", "\r")
+        if not isinstance(event, events.Key | events.Paste):
             await super().on_event(event)
-        elif self._under_way:
+        elif self._under_way and not event.is_forwarded:
             self._typed.append(event)
+        elif not self.screen_stack:
+            return  # the program ends: nothing is left that a key could be for
+        elif event.is_forwarded:
+            await super().on_event(event)
         else:
             await self._hand_on(event)
 
@@ -72,6 +81,8 @@ class KeysInOrder(App[None]):
 
     async def _send_mark(self, number: int, target: Widget | None, rounds: int) -> None:
         """One more way from the widget (None: the one that has the focus now) to the app."""
+        if not self.screen_stack:  # the program ends
+            return
         start = target if target is not None and target.is_attached else self.focused or self.screen
         way: deque[DOMNode] = deque(start.ancestors_with_self)
         quiet = True
@@ -107,7 +118,7 @@ class KeysInOrder(App[None]):
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
-        while self._typed and not self._under_way:
+        while self._typed and not self._under_way and self.screen_stack:
             await self._hand_on(self._typed.popleft())
 
 
