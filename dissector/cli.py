@@ -257,6 +257,7 @@ def show(captures: tuple[str, ...], number: int, as_json: bool, strict: bool, **
     "form",
     required=True,
     type=click.Choice(["ndjson", "csv", "parquet", "sql", "pcap"]),
+    help="parquet and sql are not built yet.",
 )
 @click.option("--output", metavar="FILE", help="Write there instead of standard output.")
 @click.option("--filter", "expression", metavar="EXPR", help=FILTER)

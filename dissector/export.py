@@ -95,3 +95,6 @@ def _pcap(
 Writer = Callable[[Capture, IO[bytes], Wanted, bool, bool], None]
 
 _WRITERS: dict[str, Writer] = {"ndjson": _ndjson, "csv": _csv, "pcap": _pcap}
+
+BUILT = frozenset(_WRITERS)
+"""Formats that can be written."""

@@ -17,21 +17,25 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from dissector.errors import UsageProblem, UserError
-from dissector.export import write_export
+from dissector.export import BUILT, write_export
 from dissector.text import visible
 from tui.actions import bindings
 from tui.asking import AskDialog, ChooseDialog
 from tui.still import still
 
-FORMATS: tuple[tuple[str, str, bool, bool], ...] = (
-    ("JSON lines: one object a message", "ndjson", False, False),
-    ("JSON lines with every field and the payload", "ndjson", True, True),
-    ("CSV: one line a message", "csv", False, False),
-    ("Parquet: one row a message", "parquet", False, False),
-    ("SQL: the changes of rows as statements", "sql", False, False),
-    ("pcap: the frames that hold them", "pcap", False, False),
+FORMATS: tuple[tuple[str, str, bool, bool], ...] = tuple(
+    each
+    for each in (
+        ("JSON lines: one object a message", "ndjson", False, False),
+        ("JSON lines with every field and the payload", "ndjson", True, True),
+        ("CSV: one line a message", "csv", False, False),
+        ("Parquet: one row a message", "parquet", False, False),
+        ("SQL: the changes of rows as statements", "sql", False, False),
+        ("pcap: the frames that hold them", "pcap", False, False),
+    )
+    if each[1] in BUILT
 )
-"""(words, format of `dissector.export`, with fields, with payload)."""
+"""(words, format of `dissector.export`, with fields, with payload), of those that are built."""
 
 
 class Cancelled(Exception):  # noqa: N818
