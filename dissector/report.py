@@ -165,7 +165,8 @@ def closing_words(capture: Capture) -> Iterator[str]:
         worst = int(index.rows.take("severity", places).max())
         names = {1: "note", 2: "warning", 3: "error"}
         yield (
-            f"{bad} message{'s' * (bad != 1)} with findings, the worst of severity {names[worst]}: "
+            f"{bad} message{'s' * (bad != 1)} with findings{'' if index.complete else ' so far'}, "
+            f"the worst of severity {names[worst]}: "
             f"{_way_to_them(capture, 'them' if bad > 1 else 'it')}"
         )
 
