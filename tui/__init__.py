@@ -105,4 +105,6 @@ def show(
         settings.save()
         if settings.problem:
             print(f"pgdissect: {settings.problem}", file=sys.stderr)
+    if app.lost is not None:
+        raise app.lost
     return app.return_code or 0

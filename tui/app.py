@@ -10,6 +10,7 @@ from textual.app import SystemCommand
 from textual.filter import LineFilter
 from textual.screen import Screen
 
+from dissector.errors import ShorterError
 from tui.actions import ACTIONS, HELP, bindings
 from tui.dialogs import help_dialog
 from tui.leaving import can_suspend, go_on_in_order
@@ -40,6 +41,8 @@ class DissectApp(KeysInOrder):
         marks: Marks | None = None,
     ) -> None:
         super().__init__()
+        self.lost: ShorterError | None = None
+        """Why the program ended, where what it showed is gone."""
         self._source = source
         self._opened_title = title
         self.settings = settings or Settings()
@@ -103,6 +106,14 @@ class DissectApp(KeysInOrder):
         while len(self.screen_stack) > 1:
             self.pop_screen()
         self.push_screen(name)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Bytes that are gone (a file that became shorter) end the program in one line."""
+        if isinstance(error, ShorterError):
+            self.lost = self.lost or error
+            self.end(1)
+        else:
+            super()._handle_exception(error)
 
     def end(self, code: int) -> None:
         """Leave with an exit code; may be called from a signal's handler."""
