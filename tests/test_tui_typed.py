@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,19 @@ async def test_keys_that_wait_are_not_kept_by_a_widget_at_work(capture, monkeypa
             assert await shown(lambda: line.value.endswith("abc"))
         finally:
             gate.set()
+
+
+async def test_a_busy_machine_is_no_reason_to_go_on(capture, monkeypatch):
+    """While nothing at all runs, the time that a key may take does not run either."""
+    monkeypatch.setattr(typed, "PATIENCE", 0.5)
+    app = DissectApp(CaptureSource(capture))
+    async with app.run_test(size=(100, 30)):
+        screen = app.screen
+
+        async def late() -> None:
+            await asyncio.sleep(0.2)
+            time.sleep(1.0)  # nothing runs, as while a large module is imported
+
+        screen.messages.call_later(late)
+        at_once(app, "/xid == 5\r")
+        assert await shown(lambda: screen.narrowing.now.expression == "xid == 5")

@@ -28,8 +28,9 @@ of the messages that it passes."""
 ROUNDS = 8
 """Ways of the mark at most: screens that change all the time are never at rest."""
 
-PATIENCE = 2.0
-"""Seconds after which keys go on although the mark did not come back: a widget is at work, or gone."""
+PATIENCE, TICK = 4.0, 0.1
+"""Seconds after which keys go on although the mark did not come back: a widget is at work, or gone. They
+are counted in ticks, for a machine that was busy elsewhere all the time has not done the work yet."""
 
 LINE_FEED = "ctrl+j"
 """Enter, where it was typed before the program has told the terminal to leave keys as they are."""
@@ -75,8 +76,7 @@ class KeysInOrder(App[None]):
     async def _await_rest(self, target: Widget | None = None) -> None:
         self._handed += 1
         self._under_way = self._handed
-        loop = asyncio.get_running_loop()
-        self._limit = loop.call_later(PATIENCE, self._on_time, self._handed)
+        self._tick(self._handed, int(PATIENCE / TICK))
         await self._send_mark(self._handed, target, ROUNDS)
 
     async def _send_mark(self, number: int, target: Widget | None, rounds: int) -> None:
@@ -107,8 +107,14 @@ class KeysInOrder(App[None]):
 
         await go_on()
 
-    def _on_time(self, number: int) -> None:
-        self.call_later(self._at_rest, number)
+    def _tick(self, number: int, left: int) -> None:
+        if number != self._under_way:
+            return
+        if left:
+            loop = asyncio.get_running_loop()
+            self._limit = loop.call_later(TICK, self._tick, number, left - 1)
+        else:
+            self.call_later(self._at_rest, number)
 
     async def _at_rest(self, number: int) -> None:
         """Key `number` has done what it does: hand on those that wait, until one has to be waited for."""
