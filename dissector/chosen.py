@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .rows import BACKEND, DECRYPTED
+from .rows import DECRYPTED
 
 if TYPE_CHECKING:
     from .view import Capture
@@ -72,8 +72,7 @@ def _of_block(capture: Capture, numbers: Array) -> Iterator[Array]:
 
 def _of_side(capture: Capture, side: int, start: Array, stop: Array) -> Iterator[Array]:
     """The same for messages of one direction, [start, stop) each, ascending."""
-    client = capture.connection(side >> 1).client or 0
-    physical = client if side & 1 != BACKEND else 1 - client
+    physical = capture.physical(side >> 1, side & 1)
     reach = np.maximum.accumulate(stop)
     breaks = (np.flatnonzero(start[1:] > reach[:-1] + APART) + 1).tolist()
     for first, last in pairwise(chain((0,), breaks, (len(start),))):

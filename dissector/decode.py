@@ -128,28 +128,27 @@ def values(
 
     Integers are raw, String and Byten are bytes, ``Int16[C]`` is a tuple.
     """
-    stop = len(data) if end is None else end
-    names: list[str] = []
-    fields: dict[str, Any] = {}
-    if 0 <= start < stop <= len(data) and isinstance(data, bytes):
-        readers = _value_readers.get(dialect)
-        if readers is None:
-            readers = _value_readers[dialect] = _Readers(dialect, "fields")
-        if readers.read(layer, data, start, stop, fields, names):
-            return Values(tuple(names), fields, [])
+    found = ordinary(data, layer, dialect, start, end)
+    if found is not None:
+        return found
     node = annotate(data, layer, dialect, start, end)
     path = tuple(m.name for m in messages(node))
     return Values(path, _fields_of(node), findings(node))
 
 
-def ordinary(data: bytes, layer: str, dialect: Dialect) -> Values | None:
+def ordinary(
+    data: bytes, layer: str, dialect: Dialect, start: int = 0, end: int | None = None
+) -> Values | None:
     """What `values` gives for a message in which nothing is unusual; None for every other one."""
+    stop = len(data) if end is None else end
+    if not (0 <= start < stop <= len(data) and isinstance(data, bytes)):
+        return None
     readers = _value_readers.get(dialect)
     if readers is None:
         readers = _value_readers[dialect] = _Readers(dialect, "fields")
     names: list[str] = []
     fields: dict[str, Any] = {}
-    if isinstance(data, bytes) and readers.read(layer, data, 0, len(data), fields, names):
+    if readers.read(layer, data, start, stop, fields, names):
         return Values(tuple(names), fields, [])
     return None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from .errors import UsageProblem, UserError
-from .selection import Wanted, numbers, parts
+from .selection import Wanted, parts
 from .text import visible
 from .view import Capture
 
@@ -89,7 +89,7 @@ def _pcap(
 ) -> None:
     from .slices import write_pcap
 
-    write_pcap(capture, out, numbers(capture, expression))
+    write_pcap(capture, out, parts(capture, expression))
 
 
 Writer = Callable[[Capture, IO[bytes], Wanted, bool, bool], None]

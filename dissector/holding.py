@@ -15,6 +15,7 @@ import numpy as np
 from .reading import read_messages
 from .rows import DECRYPTED, INCOMPLETE
 from .slots import Array
+from .tuples import kind_letter
 
 if TYPE_CHECKING:
     from .query.columns import Held
@@ -28,7 +29,7 @@ LONG = 1 << 20
 
 _COLUMNS = ("stream", "direction", "offset", "length", "flags", "relation")
 
-_BINARY = b"b\0"
+_BINARY = kind_letter("binary_kind").encode() + b"\0"
 """How a value in binary begins in TupleData: its kind, and the first byte of its length (see LONG)."""
 
 _DIGITS = np.zeros(256, bool)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .rows import BACKEND
 from .slots import Array
 
 if TYPE_CHECKING:
@@ -55,8 +54,7 @@ def _read_side(capture: Capture, side: int, c: dict[str, Any], mine: Array, out:
     if (offset[1:] < offset[:-1]).any():
         order = np.argsort(offset, kind="stable")
         mine, offset, end = mine[order], offset[order], end[order]
-    client = capture.connection(side >> 1).client or 0
-    physical = client if side & 1 != BACKEND else 1 - client
+    physical = capture.physical(side >> 1, side & 1)
     reach = np.maximum.accumulate(end)
     breaks = np.flatnonzero(offset[1:] > reach[:-1] + APART) + 1
     edges = [0, *breaks.tolist(), len(mine)]

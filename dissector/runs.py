@@ -20,7 +20,7 @@ from .objects import BLOCK as OBJECTS
 from .objects import Objects
 from .parallel import Part, joined, processors, write_in_order
 from .quick import QUICK, ROWS, Kind
-from .rows import BACKEND, COLUMNS, DECRYPTED, INCOMPLETE
+from .rows import COLUMNS, DECRYPTED, INCOMPLETE
 from .schemas import Schema
 from .selection import Block, Numbers, in_blocks
 from .taken import UnusualError
@@ -54,8 +54,7 @@ class Stream:
     __slots__ = ("base", "data", "frames", "offsets", "records")
 
     def __init__(self, capture: Capture, stream: int, direction: int, low: int, high: int) -> None:
-        client = capture.connection(stream).client or 0
-        physical = client if direction != BACKEND else 1 - client
+        physical = capture.physical(stream, direction)
         pieces = list(capture.index.pieces(stream, physical, low, high))
         read = capture.files.read
         self.base = low

@@ -42,9 +42,9 @@ SNAP = 262_144
 """The snap length that the file's head states, as tcpdump does; longer frames are written all the same."""
 
 
-def write_pcap(capture: Capture, out: IO[bytes], numbers: Iterable[int]) -> None:
+def write_pcap(capture: Capture, out: IO[bytes], numbers: Numbers) -> None:
     """Write the frames that hold bytes of the messages `numbers`, each once, in capture order."""
-    chosen = frames_of(capture, _blocks(numbers))
+    chosen = frames_of(capture, in_blocks(numbers, MANY, MANY))
     sides = set(np.unique(chosen.side[chosen.side >= 0]).tolist())
     secrets = {} if capture.options.show_secrets else _secrets(capture, sides)
     kinds, digits = set(), 0
@@ -59,12 +59,6 @@ def write_pcap(capture: Capture, out: IO[bytes], numbers: Iterable[int]) -> None
     )
     while some := list(islice(parts, AT_ONCE)):
         out.write(b"".join(some))
-
-
-def _blocks(numbers: Iterable[int]) -> Iterator[Array]:
-    rest = iter(numbers)
-    while some := list(islice(rest, MANY)):
-        yield np.array(some, np.int64)
 
 
 def _interfaces(capture: Capture, records: Array) -> Iterator[Interface]:

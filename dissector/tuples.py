@@ -85,6 +85,13 @@ def alike(release: int, other: int) -> bool:
     return bool((_steps(release) == _steps(other)).all())
 
 
+def kind_letter(name: str) -> str:
+    """The kind byte that TupleData's option `name` is sent as ("binary_kind"). Raises KeyError."""
+    repeat = next(p for p in catalogue.part("TupleData").parts if isinstance(p, Repeat))
+    choice = next(p for p in repeat.parts if isinstance(p, Choice))
+    return {option.name: str(option.constant) for option in choice.options}[name]
+
+
 @cache
 def _steps(release: int) -> Array:
     """By TupleData's kind byte: bytes of a column without its value; 1 << 40 for a kind that `release`

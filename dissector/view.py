@@ -188,9 +188,13 @@ class Capture:
         _, ranges = self.index.plain.read(row.stream, physical, row.offset, row.length)
         return [e for low, high in ranges for e in self._pieces(row.stream, physical, low, high)]
 
+    def physical(self, stream: int, direction: int) -> int:
+        """Which end of connection `stream` sends in a direction: 0 or 1, as the capture numbers them."""
+        client = self.connection(stream).client or 0
+        return client if direction != BACKEND else 1 - client
+
     def _physical(self, row: Row) -> int:
-        client = self.connection(row.stream).client or 0
-        return client if row.direction != BACKEND else 1 - client
+        return self.physical(row.stream, row.direction)
 
     def _data(self, row: Row, extents: list[Extent]) -> bytes:
         if row.flags & DECRYPTED:
