@@ -41,7 +41,9 @@ def terminal():
 def test_a_filter_in_the_real_program(terminal):
     tty = terminal(str(TOUR))
     assert tty.until(b"StartupMessage")
-    tty.send(b"/message == Truncate\r")
+    tty.send(b"/")
+    assert tty.until(b"Filter:"), tty.output[-5000:]
+    tty.send(b"message == Truncate\r")
     assert tty.until(b" shown"), tty.output[-5000:]
     tty.send(b"q")
     assert tty.leave() == 0
