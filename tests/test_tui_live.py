@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -16,6 +20,7 @@ from dissector import live
 from dissector.index import Options
 from dissector.live import Recorder, RecordingError, capture_filter, command
 from dissector.session import Assumptions
+from dissector.view import open_capture
 from tui.serving import HOST
 from tui.serving import command as served
 
@@ -41,10 +46,29 @@ def terminal():
 def test_a_filter_in_the_real_program(terminal):
     tty = terminal(str(TOUR))
     assert tty.until(b"StartupMessage")
-    tty.send(b"/")
-    assert tty.until(b"Filter:"), tty.output[-5000:]
-    tty.send(b"message == Truncate\r")
+    tty.send(b"/message == Truncate\r")
     assert tty.until(b" shown"), tty.output[-5000:]
+    with open_capture([str(TOUR)]) as found:
+        capture = found.read()
+        begins = [n for n in range(1, capture.count + 1) if capture.message(n).path[-1] == "Begin"]
+    assert len(begins) > 2
+    tty.send(b"/message == Begin\r")  # in place of the one before
+    assert tty.until(f"  {len(begins)} shown".encode()), tty.output[-5000:]
+    tty.send(f"/\x1b[F and number > {begins[0]}\r".encode())  # behind the one before
+    assert tty.until(f"  {len(begins) - 1} shown".encode()), tty.output[-5000:]
+    tty.send(b"q")
+    assert tty.leave() == 0
+
+
+def test_the_size_is_the_terminals_own(terminal):
+    """Whatever the environment says: it may come from a program without a terminal, and stays."""
+    tty = terminal(str(TOUR), COLUMNS="60", LINES="20")
+    assert tty.until(b"StartupMessage")
+    assert tty.until(b"\x1b[30;1H"), tty.output[-5000:]
+    assert b"\x1b[31;1H" not in tty.output
+    fcntl.ioctl(tty.master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+    tty.process.send_signal(signal.SIGWINCH)
+    assert tty.until(b"\x1b[40;1H"), tty.output[-5000:]
     tty.send(b"q")
     assert tty.leave() == 0
 

@@ -8,18 +8,20 @@ from pathlib import Path
 
 import pytest
 from textual import events
-from textual.widgets import Input
+from textual.widgets import Input, TextArea
 
 from dissector.view import open_capture
 from tui import typed
 from tui.app import DissectApp
+from tui.filter_bar import FilterBar
 from tui.marks import Marks
 from tui.source import CaptureSource
 
 TOUR = Path(__file__).parent.parent / "captures" / "tour.pcapng"
 
 NAMES = {" ": "space", "=": "equals_sign", "/": "slash", ":": "colon", "\r": "enter",
-         "\n": "ctrl+j", "\x06": "ctrl+f", "\x1b": "escape"}  # fmt: skip
+         "\n": "ctrl+j", "\x06": "ctrl+f", "\x1b": "escape",
+         "?": "question_mark"}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +73,79 @@ async def test_dialogs_and_bars_one_after_the_other(capture):
         assert screen.maximized is None
         assert app.screen is screen
         assert await shown(lambda: screen.focused is screen.messages)
+
+
+async def test_the_filter_that_is_there_is_selected(capture):
+    """What is typed comes in its place; a key that moves the cursor keeps it."""
+    app = DissectApp(CaptureSource(capture))
+    async with app.run_test(size=(100, 30)):
+        screen = app.screen
+        now = screen.narrowing
+        at_once(app, "/xid == 5\r/message == Begin\r")
+        assert await shown(lambda: now.now.expression == "message == Begin")
+        at_once(app, "/")
+        app.post_message(events.Key("end", None))
+        at_once(app, " and xid > 5\r")
+        assert await shown(lambda: now.now.expression == "message == Begin and xid > 5")
+        at_once(app, "/")
+        app.post_message(events.Key("left", None))
+        at_once(app, "xid > 1 and \r/\r")  # and Enter alone keeps it as it is
+        wanted = "xid > 1 and message == Begin and xid > 5"
+        assert await shown(lambda: now.now.expression == wanted)
+        at_once(app, "/")
+        app.post_message(events.Key("backspace", "\x7f"))
+        at_once(app, "\x1b\x1b")  # the completions, then the bar
+        assert await shown(lambda: screen.focused is screen.messages and not app._typed)
+        assert screen.filter_bar.line.value == now.now.expression == wanted
+
+
+async def test_a_bar_that_was_opened_again_is_not_put_away(capture):
+    """That the line lost the focus is told to the bar later: it may have come back since."""
+    app = DissectApp(CaptureSource(capture))
+    async with app.run_test(size=(100, 30)) as pilot:
+        screen = app.screen
+        bar = screen.filter_bar
+        bar.open()
+        screen.set_focus(screen.messages)
+        bar.open()
+        await pilot.pause()
+        await pilot.pause()
+        assert screen.focused is bar.line
+        assert bar.has_class("-open")
+
+
+async def test_at_the_start_only_the_list_has_the_focus(capture, monkeypatch):
+    """A line that had it first would be told later that it lost it, maybe when it has it again."""
+    lost = []
+    monkeypatch.setattr(FilterBar, "on_descendant_blur", lost.append)
+    app = DissectApp(CaptureSource(capture))
+    async with app.run_test(size=(100, 30)) as pilot:
+        await pilot.pause()
+        assert app.screen.focused is app.screen.messages
+    assert lost == []
+
+
+async def test_what_function_keys_and_menus_open_gets_the_keys_behind(capture):
+    app = DissectApp(CaptureSource(capture), marks=Marks())
+    async with app.run_test(size=(100, 30)):
+        screen = app.screen
+        assert not screen.narrowing.now.label
+        at_once(app, "f\r")  # the first way to follow
+        assert await shown(lambda: screen.narrowing.now.label or app.screen is not screen)
+        while app.screen is not screen:
+            at_once(app, "\x1b")
+            assert await shown(lambda: app.screen is screen)
+        at_once(app, "u:25\r?")
+        app.post_message(events.Key("down", None))  # for the help, not for the list
+        at_once(app, "\x1bm")
+        assert await shown(lambda: screen.marks.numbers == [25])
+        at_once(app, "dqm")  # the reference, back from it (not the end), and no mark any more
+        assert await shown(lambda: screen.marks.numbers == [])
+        assert app.screen is screen
+        app.post_message(events.Key("f8", None))
+        at_once(app, "mq")
+        assert await shown(lambda: isinstance(app.focused, TextArea) and app.focused.text == "mq")
+        assert screen.marks.numbers == []
 
 
 async def test_keys_that_come_before_the_first_screen_wait_for_it(capture):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -81,6 +81,18 @@ def _take_terminal() -> None:
     os.close(terminal)
 
 
+def _ask_the_terminal() -> None:
+    """Let the terminal say its size: the library would believe COLUMNS and LINES first.
+
+    Shells and programs hand them on (whatever has loaded readline, even where it had no terminal),
+    and they stay as they are when the window becomes another size.
+    """
+    with suppress(OSError):
+        if all(os.get_terminal_size(1)):
+            for name in ("COLUMNS", "LINES"):
+                os.environ.pop(name, None)
+
+
 def show(
     source: Source,
     title: str = "",
@@ -97,6 +109,7 @@ def show(
     from tui.app import DissectApp
 
     sys.setswitchinterval(SWITCH)
+    _ask_the_terminal()
     app = DissectApp(source, title, settings, marks)
     app.begin_with(expression, number)
     with leaving.by(app.end):

@@ -106,10 +106,10 @@ class FilterBar(Vertical):
     # Coming and going.
 
     def open(self) -> None:
-        """Let the user type, beginning with the filter that is active."""
+        """Let the user type in place of the filter that is active, or change it: it is selected."""
         self.add_class("-open")
         self.line.value = self.active
-        self.line.cursor_position = len(self.active)
+        self.line.select_all()
         self.screen.set_focus(self.line)  # at once: keys that follow quickly are for it
         self._offer()
 
@@ -138,6 +138,8 @@ class FilterBar(Vertical):
         self._judge(self.active)
 
     def on_descendant_blur(self) -> None:
+        if self.screen.focused is self.line:
+            return  # this is of the time before: the line was opened again since
         self._hide()
         self.remove_class("-open")
 

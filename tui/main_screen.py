@@ -46,6 +46,7 @@ class MainScreen(Below):
     """
 
     BINDINGS = bindings("main")
+    AUTO_FOCUS = "#list"
 
     def __init__(
         self,
