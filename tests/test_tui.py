@@ -47,6 +47,20 @@ async def test_the_first_screen_shows_messages_fields_bytes_and_the_field(size):
         assert "offset 0" in text
 
 
+async def test_where_one_stands_matters_more_than_the_folder():
+    title = "/home/ann/captures/tour.pcapng"
+    async with opened(tui_fake.small(), (120, 30), title) as (pilot, screen):
+        screen.narrowing.show_numbers([2], "by hand")
+        await pilot.pause()
+        assert picture(pilot.app)[0].strip().startswith(f"{title}  ·  message 2 of 8")
+        for width in (80, 120, 90):
+            await pilot.resize_terminal(width, 30)
+            await pilot.pause()
+            line = picture(pilot.app)[0].strip()
+            assert line.startswith(title if width == 120 else "tour.pcapng  ·")
+            assert line.endswith("1 shown: by hand")
+
+
 async def test_the_line_of_keys_is_made_anew_only_where_it_changes():
     async with opened(tui_fake.small()) as (pilot, screen):
         made = list(screen.query(FooterKey))

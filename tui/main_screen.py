@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -143,10 +144,21 @@ class MainScreen(Below):
             message_dialog(f"Message {number} cannot be opened", f"{text}\n\n{advice}")
         )
 
+    def on_resize(self) -> None:
+        self._say_status()
+
     def _say_status(self) -> None:
+        text = self._status_of(self._about)
+        if cell_len(text) > self.size.width - 2:  # where one stands matters more than the folder
+            text = self._status_of(self._about.rpartition("/")[2])
+        self.query_one("#status", Static).update(Content(text), layout=False)
+        self._say_search()
+        self.wake()
+
+    def _status_of(self, title: str) -> str:
         row = self._view.row if self._view is not None and self.messages.line_count else None
         number = row.number if row is not None else 0
-        text = present.status(self._about, number, self._source.count, row)
+        text = present.status(title, number, self._source.count, row)
         if row is not None and number in self.marks:
             note = self.marks.notes[number]
             text += f"  ·  {present.MARK} {visible(note, 40)}" if note else f"  ·  {present.MARK}"
@@ -156,9 +168,7 @@ class MainScreen(Below):
             if selection.filter is None:
                 shown += f": {visible(selection.label, 50)}"
             text += f"  ·  {shown}"
-        self.query_one("#status", Static).update(Content(text), layout=False)
-        self._say_search()
-        self.wake()
+        return text
 
     # A field.
 
