@@ -1,5 +1,5 @@
-"""A look at bytes before anybody knows what they are: where CopyData messages may begin in them, and which
-of these hold a row change whose tuples are sound.
+"""A look at bytes before anybody knows what they are: which CopyData messages follow each other in them, what
+the WAL data in these says of itself, and which are row changes whose tuples are sound.
 
 Nothing here decides anything: who follows the session takes what fits what it knows, and looks for itself
 where nothing fits. So this may be done in another process.
@@ -7,7 +7,8 @@ where nothing fits. So this may be done in another process.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 
 from . import catalogue
 from .capture.marks import marks_of
+from .decode import probes
 from .recognise import HEADER
-from .shapes import ROOM, Run, Shape, among, shape_of
-from .spec import Dialect
+from .rows import NO_LSN
+from .shapes import ROOM, Run, Shape, among, check_head, shape_of
+from .spec import Dialect, Message
 from .tuples import Tuples, sound
 
 Array = NDArray[Any]
@@ -31,115 +34,237 @@ NEWEST = max(catalogue.RELEASES)
 MARKED = ord(catalogue.by_name("CopyData").tag)
 """The type byte of the messages that are looked for."""
 
-
 MOST = 2
 """Messages do not overlap. What looks like messages of more than so many times the bytes that there are was
 made to look so, and walking all of it would take for ever."""
 
 
 @dataclass(slots=True)
-class Ahead:
-    """One entry for each place where a message may begin.
+class Told:
+    """What is known of messages, one entry each.
 
-    marks int32: offsets of the places, ascending. form uint8: see above. old, new int16: columns of its
-    tuples, -1 for none.
+    kind uint8: type byte of the pgoutput message in sound WAL data, 0 where this is something else.
+    lsn uint64: start of that WAL data. form uint8: see above; only of row changes are known xid, oid
+    uint32: their own xid and their relation's OID, 0 for none; old, new int16: columns of their tuples,
+    -1 for none.
     """
 
-    marks: Array
+    kind: Array
+    lsn: Array
     form: Array
+    xid: Array
+    oid: Array
     old: Array
     new: Array
 
-    def after(self, marks: Array, by: int) -> Ahead:
-        """The same `by` bytes further on, behind places of which nothing else is known."""
-        before = len(marks)
-        return Ahead(
-            np.concatenate((marks, self.marks + np.int32(by))),
-            np.concatenate((np.zeros(before, np.uint8), self.form)),
-            np.concatenate((np.zeros(before, np.int16), self.old)),
-            np.concatenate((np.zeros(before, np.int16), self.new)),
-        )
+    @classmethod
+    def nothing(cls, count: int) -> Told:
+        """Nothing, of so many messages."""
+        none = np.full(count, -1, np.int16)
+        zeros = np.zeros(count, np.uint32)
+        return cls(
+            np.zeros(count, np.uint8), np.full(count, NO_LSN, np.uint64), np.zeros(count, np.uint8),
+            zeros, zeros.copy(), none, none.copy(),
+        )  # fmt: skip
 
-    def of(self, starts: Array) -> Ahead:
-        """The entries of messages that begin at `starts`, ascending; most are among the marks."""
-        first = int(self.marks.searchsorted(starts[:1])[0])
-        part = slice(first, first + len(starts))
-        if np.array_equal(self.marks[part], starts):
-            return Ahead(self.marks[part], self.form[part], self.old[part], self.new[part])
-        if not len(self.marks):
-            return self.after(np.zeros(len(starts), np.int32), 0)
-        which = np.minimum(self.marks.searchsorted(starts), len(self.marks) - 1)
-        form = np.where(self.marks[which] == starts, self.form[which], np.uint8(NOTHING))
-        return Ahead(self.marks[which], form, self.old[which], self.new[which])
+    def part(self, which: slice) -> Told:
+        """Some of the entries."""
+        return Told(*(getattr(self, each.name)[which] for each in fields(self)))
+
+
+@dataclass(slots=True)
+class Ahead:
+    """Messages of a stretch of bytes that may be there, and nearly always are.
+
+    starts int32: their offsets behind `base`, ascending; each message is whole. breaks: places of those
+    behind which the next one does not begin at once, ascending; the last one is among them.
+    """
+
+    starts: Array
+    breaks: Array
+    told: Told
+    base: int = 0
+
+    def moved(self, by: int) -> Ahead:
+        """The same, `by` bytes further on."""
+        return replace(self, base=self.base + by)
+
+    def follow(self, at: int, most: int) -> slice | None:
+        """The messages that follow each other from offset `at` on, at most so many; None for none."""
+        first = int(self.starts.searchsorted(at - self.base))
+        if first == len(self.starts) or int(self.starts[first]) != at - self.base:
+            return None
+        last = int(self.breaks[self.breaks.searchsorted(first)])
+        return slice(first, min(last + 1, first + most))
+
+    def of(self, parts: Iterable[tuple[int, slice | None]], count: int) -> Told:
+        """What is known of the first `count` messages that `walk` found: so many, and which they are."""
+        found: list[Told] = []
+        for size, which in parts:
+            size = min(size, count)
+            count -= size
+            if size:
+                some = None if which is None else slice(which.start, which.start + size)
+                found.append(Told.nothing(size) if some is None else self.told.part(some))
+        if len(found) == 1:
+            return found[0]
+        names = [each.name for each in fields(Told)]
+        return Told(*(np.concatenate([getattr(t, name) for t in found]) for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class RowForm:
+    """How a row change of one kind is read: its shape, and (offset, width) of its xid, None for none,
+    and of its relation's OID."""
+
+    shape: Shape
+    xid: tuple[int, int] | None
+    oid: tuple[int, int]
 
 
 @cache
-def _row_shapes(streamed: bool) -> dict[int, Shape]:
-    """The shapes of row changes by type byte, in the newest release."""
+def row_form(message: Message, dialect: Dialect) -> RowForm | None:
+    """None where messages of this kind are no row changes, or cannot be checked many at once."""
+    shape = shape_of(message, dialect)
+    if not (shape.plain and shape.tuples):
+        return None
+    known = probes("pgoutput", message.name, dialect)
+    if "relation_oid" not in known:
+        return None
+    return RowForm(
+        replace(shape, severity=0),
+        known["xid"][:2] if "xid" in known else None,
+        known["relation_oid"][:2],
+    )
+
+
+@cache
+def _row_forms(form: int) -> dict[int, RowForm]:
+    """By type byte, in the newest release."""
+    streamed = form == STREAMED
     dialect = Dialect(
         NEWEST, proto_version=4 if streamed else 1, in_stream=streamed, copy="pgoutput"
     )
-    shapes = {
-        ord(message.tag): shape_of(message, dialect)
-        for message in catalogue.in_layer("pgoutput")
-        if message.tag
-    }
-    return {tag: shape for tag, shape in shapes.items() if shape.plain and shape.tuples}
+    each = {m: row_form(m, dialect) for m in catalogue.in_layer("pgoutput") if m.tag}
+    return {ord(str(m.tag)): found for m, found in each.items() if found is not None}
 
 
 @cache
 def _is_row() -> Array:
     """By type byte: whether it is that of a row change."""
     table = np.zeros(256, bool)
-    table[list(_row_shapes(False))] = True
+    table[list(_row_forms(WHOLE))] = True
     return table
 
 
-def form_of(tag: int, shape: Shape) -> int:
-    """Which form a message with this type byte and shape is of; NOTHING for none."""
-    for form, streamed in ((WHOLE, False), (STREAMED, True)):
-        if _row_shapes(streamed).get(tag) == shape:
+def form_of(tag: int, found: RowForm | None) -> int:
+    """Which form messages with this type byte are of that are read in this way; NOTHING for none."""
+    for form in (WHOLE, STREAMED):
+        if found is not None and _row_forms(form).get(tag) == found:
             return form
     return NOTHING
+
+
+@cache
+def wal_shape(release: int) -> tuple[Shape, tuple[int, int]]:
+    """The shape of WAL data that carries another layer, and (offset, width) of its start."""
+    message = catalogue.by_name("XLogData", release)
+    dialect = Dialect(release, copy="pgoutput")
+    return shape_of(message, dialect), probes("replication", message.name, dialect)["start_lsn"][:2]
 
 
 def look_ahead(data: Any) -> Ahead:
     """Look through `data`, bytes or a memoryview."""
     raw = np.frombuffer(data, np.uint8)
-    marks = marks_of(raw, MARKED)
-    count = len(marks)
-    found = Ahead(
-        marks, np.zeros(count, np.uint8), np.full(count, -1, np.int16), np.full(count, -1, np.int16)
-    )
-    wal = catalogue.by_name("XLogData")
-    inside = HEADER + shape_of(wal, Dialect(NEWEST, copy="pgoutput")).size
-    tags = raw[marks[: marks.searchsorted(len(raw) - inside - ROOM)] + np.int32(inside)]
-    rows = np.flatnonzero(_is_row()[tags])
-    if not len(rows):
-        return found
-    tags, starts = tags[rows], marks[rows].astype(np.int64)
-    lengths: Array = np.ndarray((max(len(raw) - 4, 0),), ">u4", data, strides=(1,), offset=1)
-    ends = starts + lengths[starts] + 1
-    fit = (raw[starts + HEADER] == ord(wal.tag)) & (ends <= len(raw) - ROOM)
-    if int((ends - starts)[fit].sum()) > MOST * len(raw):
+    starts, ends, breaks = _following(data, raw)
+    told = Told.nothing(len(starts))
+    found = Ahead(starts.astype(np.int32), breaks, told)
+    shape, (offset, width) = wal_shape(NEWEST)
+    inside = HEADER + shape.size
+    fit = np.flatnonzero((starts + inside < ends) & (ends <= len(raw) - ROOM))
+    if not len(fit):
         return found
     run = Run(data, starts, ends)
+    at = starts[fit] + HEADER
+    heads = run.heads(at, shape.size + 1)
+    good = check_head(heads, shape, at, ends[fit])
+    kinds, lsns = heads.field(shape.size, 1), heads.field(offset, width)
+    if not good.all():
+        fit, kinds, lsns = fit[good], kinds[good], lsns[good]
+    told.kind[fit], told.lsn[fit] = kinds, lsns
+    rows = _is_row()[kinds]
+    fit, kinds = fit[rows], kinds[rows]
+    if len(fit) and int((ends - starts)[fit].sum()) <= MOST * len(raw):
+        _look_at_rows(run, fit, kinds, inside, told)
+    return found
+
+
+def _following(data: Any, raw: Array) -> tuple[Array, Array, Array]:
+    """Starts and ends of whole messages that follow each other, and after which the next one does not.
+
+    Every place that has the type byte and a zero behind it may be a message; what ends where another
+    begins is taken for one. Only the exceptions are looked at one by one.
+    """
+    if len(raw) < HEADER:
+        return (np.zeros(0, np.int64),) * 3
+    marks = marks_of(raw, MARKED).astype(np.int64)
+    lengths: Array = np.ndarray((len(raw) - 4,), ">u4", data, strides=(1,), offset=1)
+    marks = marks[: int(marks.searchsorted(len(lengths)))]
+    length = lengths[marks].astype(np.int64)
+    after = marks + 1 + length
+    after[(length < 4) | (after > len(raw))] = -1
+    count = len(marks)
+    if not count:
+        return marks, after, marks
+    odd = np.append(np.flatnonzero(after[:-1] != marks[1:]), count - 1)
+    targets = after[odd]
+    places = marks.searchsorted(targets)
+    hit = (targets >= 0) & (marks[np.minimum(places, count - 1)] == targets)
+    keep = np.zeros(count, bool)
+    breaks: list[int] = []
+    first = kept = 0
+    for k, whole, place, follows in zip(
+        odd.tolist(), (targets >= 0).tolist(), places.tolist(), hit.tolist(), strict=True
+    ):
+        if k < first:
+            continue
+        stop = k + 1 if whole else k
+        keep[first:stop] = True
+        kept += stop - first
+        first = place if follows else k + 1
+        if not follows and kept and breaks[-1:] != [kept - 1]:
+            breaks.append(kept - 1)
+    return marks[keep], after[keep], np.array(breaks, np.int64)
+
+
+def _look_at_rows(run: Run, fit: Array, kinds: Array, inside: int, told: Told) -> None:
+    """Fill in what is known of the messages `fit`, which have the type bytes of row changes."""
     parts: list[Tuples] = []
     forms: list[tuple[Array, int]] = []
-    for tag, shape in _row_shapes(False).items():
-        mine = np.flatnonzero(fit & (tags == tag))
-        later = _row_shapes(True)[tag]
+    for tag, usual in _row_forms(WHOLE).items():
+        mine = fit[kinds == tag]
+        if not len(mine):
+            continue
+        shape = usual.shape
         letters = (*shape.old, shape.new) if shape.new >= 0 else shape.old
-        at = starts[mine] + (inside + shape.size)
-        here = among(raw[np.minimum(at, ends[mine])], letters)
-        for form, one, chosen in ((WHOLE, shape, mine[here]), (STREAMED, later, mine[~here])):
-            places = starts[chosen] + (inside + one.size)
-            room = places < ends[chosen]
-            parts.append((chosen[room], places[room], one))
-            forms.append((chosen[room], form))
-    columns = np.full((2, len(starts)), -1, np.int32)
+        at, end = run.starts[mine] + inside, run.ends[mine]
+        here = among(run.u1[np.minimum(at + shape.size, end)], letters)
+        for form, chosen, begin in (
+            (WHOLE, mine[here], at[here]),
+            (STREAMED, mine[~here], at[~here]),
+        ):
+            if not len(chosen):
+                continue
+            one = _row_forms(form)[tag]
+            heads = run.heads(begin, one.shape.size)
+            good = check_head(heads, one.shape, begin, run.ends[chosen])
+            told.oid[chosen] = heads.field(*one.oid)
+            if one.xid is not None:
+                told.xid[chosen] = heads.field(*one.xid)
+            parts.append((chosen[good], begin[good] + one.shape.size, one.shape))
+            forms.append((chosen[good], form))
+    columns = np.full((2, len(run)), -1, np.int32)
     good = sound(run, parts, columns, NEWEST)
     for chosen, form in forms:
-        found.form[rows[chosen[good[chosen]]]] = form
-    found.old[rows], found.new[rows] = columns
-    return found
+        told.form[chosen[good[chosen]]] = form
+    told.old[:], told.new[:] = columns

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .ahead import Ahead
 from .annotate import annotate
 from .capture.marks import marks_of
 from .node import findings
@@ -37,37 +38,47 @@ FEW_KEYS = 10
 
 
 def walk(
-    data: bytes, at: int, tag: int, limit: int, marks: Array | None = None
-) -> tuple[Array, int]:
+    data: bytes, at: int, tag: int, limit: int, ahead: Ahead | None = None
+) -> tuple[Array, int, list[tuple[int, slice | None]]]:
     """Starts of the whole messages with the type byte `tag` that follow each other from `at`.
 
-    marks: all places in `data` where one may begin (`dissector.capture.marks`), where they are known.
-    Returns (starts, where the walk stopped): at the first message that is not whole, has another
-    type byte or a length that none can have, or when about `limit` messages were found.
+    ahead: messages with this type byte that were found in `data` before. Returns (starts, where the walk
+    stopped, how many of them in turn are which of `ahead`, None for none of them): it stops at the first
+    message that is not whole, has another type byte or a length that none can have, or when about
+    `limit` messages were found.
     """
     parts: list[Array] = []
+    known: list[tuple[int, slice | None]] = []
     count, size, window = 0, len(data), FIRST_WINDOW
     raw = np.frombuffer(data, np.uint8)
     lengths = (
         np.ndarray((max(size - 4, 0),), ">u4", data, strides=(1,), offset=1) if size > 4 else raw
     )
     while count < limit and at + HEADER <= size and raw[at] == tag:
-        if marks is not None:
-            first = int(marks.searchsorted(at))
-            places = marks[first : first + limit - count].astype(np.int64)
+        which = ahead.follow(at, limit - count) if ahead is not None else None
+        found, after = 0, at
+        if ahead is not None and which is not None:
+            parts.append(ahead.starts[which] + np.int64(ahead.base))
+            found, last = len(parts[-1]), int(parts[-1][-1])
+            after = last + 1 + int(lengths[last])
         else:
-            places = marks_of(raw[at : at + window + 1], tag) + np.int64(at)
-        found, after = _chained(raw, lengths, at, places, parts)
-        count += found
+            stop = at + window
+            if ahead is None:
+                window = min(window * 4, LAST_WINDOW)
+            elif at < ahead.base:
+                stop = min(stop, ahead.base)
+            places = marks_of(raw[at : stop + 1], tag) + np.int64(at)
+            found, after = _chained(raw, lengths, at, places, parts)
         if not found:  # a long one, or the end of them
             after = at + 1 + int(lengths[at])
             if after > size or not at + HEADER <= after <= at + 1 + LARGEST:
                 break
             parts.append(np.array([at]))
-            count += 1
+            found = 1
+        known.append((found, which))
+        count += found
         at = after
-        window = min(window * 4, LAST_WINDOW)
-    return (np.concatenate(parts) if parts else np.empty(0, np.int64)), at
+    return (np.concatenate(parts) if parts else np.empty(0, np.int64)), at, known
 
 
 def _chained(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import catalogue
-from .ahead import NEWEST, NOTHING, form_of
+from .ahead import NEWEST, NOTHING, Told, form_of, row_form, wal_shape
 from .annotate import annotate
 from .bulk import Answers, Array, grouped
 from .decode import probes
@@ -49,6 +49,25 @@ def _places(layer: str, message: Message, dialect: Dialect) -> dict[str, tuple[i
     return probes(layer, message.name, dialect)
 
 
+@cache
+def _forms(outside: Dialect, inside: Dialect) -> tuple[Array, Array]:
+    """By key (type byte, 0x100 in-stream): which form row changes are of, 255 for none; and the severity
+    of what is wrong with every one of them."""
+    forms, severities = np.full(_NONE + 1, 255, np.uint8), np.zeros(_NONE + 1, np.uint8)
+    for bit, dialect in ((0, outside), (0x100, inside)):
+        if not alike(dialect.release, NEWEST):
+            continue
+        for tag in set(_tags().values()):
+            message = catalogue.lookup("pgoutput", tag, dialect.release, dialect)
+            if message is None:
+                continue
+            form = form_of(tag, row_form(message, dialect))
+            if form != NOTHING:
+                forms[tag | bit] = form
+                severities[tag | bit] = shape_of(message, dialect).severity
+    return forms, severities
+
+
 def _reach(shape: Shape, known: dict[str, tuple[int, int, bool]]) -> int:
     """Bytes of a message that hold its head and its probes."""
     return max(shape.size, 1, *(offset + width for offset, width, _ in known.values()))
@@ -58,7 +77,8 @@ def _reach(shape: Shape, known: dict[str, tuple[int, int, bool]]) -> int:
 class _Pass:
     """One run's messages while they are looked at. read: has to be read by itself; own: the message's
     xid; oids, has_oid: of rows; columns: of old and new tuples, -1 for none; silent: belongs to no
-    transaction; tuples: those to be walked still."""
+    transaction; tuples: those to be walked still; left: places of those that nobody
+    knew anything of before."""
 
     run: Run
     answers: Answers
@@ -69,6 +89,7 @@ class _Pass:
     silent: Array
     columns: Array
     tuples: list[Tuples]
+    left: Array
 
 
 _NOTHING: tuple[int, Schema | None] = (0, None)
@@ -112,10 +133,20 @@ class CopyBoth:
         which have to be read (mask)."""
         answers = Answers.blank(len(run))
         answers.dialect[:] = self.tables.dialects.number(dialect)
-        carries = np.zeros(len(run), bool)
-        read = (run.ends - run.starts <= HEADER) | (run.ends > len(run.data) - ROOM)
-        tags = run.u1[np.minimum(run.starts + HEADER, len(run.data) - 1)]
-        for tag, chosen in grouped(tags):
+        told = self._told(run, dialect) if layer == "backend" else None
+        if told is not None:
+            carries, places = told.kind > 0, np.flatnonzero(told.kind == 0)
+            answers.lsn[:] = told.lsn
+            name = catalogue.by_name("XLogData", dialect.release).name_in(dialect.release)
+            answers.path[:] = self.tables.paths.number(("CopyData", name))
+        else:
+            carries, places = np.zeros(len(run), bool), np.arange(len(run))
+        starts, ends = run.starts[places], run.ends[places]
+        read = np.zeros(len(run), bool)
+        read[places] = (ends - starts <= HEADER) | (ends > len(run.data) - ROOM)
+        tags = run.u1[np.minimum(starts + HEADER, len(run.data) - 1)]
+        for tag, mine in grouped(tags):
+            chosen = places[mine]
             message = catalogue.lookup("replication", tag, dialect.release, dialect)
             if message is None or message.direction != ("F" if layer == "frontend" else "B"):
                 read[chosen] = True
@@ -146,16 +177,14 @@ class CopyBoth:
         """The server's CopyData: keepalives and WAL data, in the state that this stream is in."""
         self.codec = codec
         answers, carries, read = self._envelope(run, "backend", dialect)
-        count = len(run)
+        count, told = len(run), self._told(run, dialect)
         wal = catalogue.by_name("XLogData", dialect.release)
         inner = run.starts + (HEADER + shape_of(wal, dialect).size)
         # a message that has to be read may carry one all the same: the state follows it then, too
-        tags = np.zeros(count, np.uint8)
         odd = self._odd(run, read, dialect, carries)
-        if carries.all():
-            tags = run.u1[inner]
-        else:
-            tags[carries] = run.u1[inner[carries]]
+        tags = np.zeros(count, np.uint8) if told is None else told.kind.copy()
+        more = np.flatnonzero(carries & (tags == 0))
+        tags[more] = run.u1[inner[more]]
         in_stream = self._in_stream(tags)
         dialects = (replace(dialect, in_stream=False), replace(dialect, in_stream=True))
         numbers = [self.tables.dialects.number(d) for d in dialects]
@@ -163,19 +192,20 @@ class CopyBoth:
             answers.dialect[:] = np.where(in_stream, numbers[1], numbers[0])
         else:
             answers.dialect[:] = numbers[0]
-        work = _Pass(
-            run, answers, read, np.zeros(count, np.uint32), np.zeros(count, np.uint32),
-            np.zeros(count, bool), np.zeros(count, bool), np.full((2, count), -1, np.int32), [],
-        )  # fmt: skip
-        prefix = ("CopyData", wal.name_in(dialect.release))
         keys = tags.astype(np.uint16) | (in_stream.astype(np.uint16) << 8)
         keys[~carries] = _NONE
+        work = self._pass(run, answers, read, keys, dialects, told)
+        release = dialect.release
+        prefix = ("CopyData", wal.name_in(release))
         paths = np.zeros(_NONE + 1, np.uint16)
-        for key, chosen in grouped(keys):
+        for key in np.flatnonzero(np.bincount(keys)).tolist():
+            message = catalogue.lookup("pgoutput", key & 0xFF, release, dialects[key >> 8 & 1])
+            if key != _NONE and message is not None:
+                paths[key] = self.tables.paths.number((*prefix, message.name_in(release)))
+        for key, mine in grouped(keys[work.left]):
             if key != _NONE:
-                paths[key] = self._kind(
-                    work, chosen, inner[chosen], key & 0xFF, dialects[key >> 8], prefix
-                )
+                chosen = work.left[mine]
+                self._kind(work, chosen, inner[chosen], key & 0xFF, dialects[key >> 8])
         found = paths[keys]
         np.copyto(answers.path, found, where=found > 0)
         if work.tuples:
@@ -189,6 +219,39 @@ class CopyBoth:
             schema = self.tables.schemas[int(answers.relation[i])]
             self._read(run, i, "backend", dialects[int(in_stream[i])], answers, schema)
         return answers
+
+    @staticmethod
+    def _told(run: Run, dialect: Dialect) -> Told | None:
+        """What was found in the run's messages before, if WAL data is read in the same way here."""
+        wal = catalogue.by_name("XLogData", dialect.release)
+        alike = wal_shape(dialect.release) == wal_shape(NEWEST)
+        return run.told if alike and shape_of(wal, dialect) == wal_shape(NEWEST)[0] else None
+
+    def _pass(
+        self, run: Run, answers: Answers, read: Array, keys: Array,
+        dialects: tuple[Dialect, Dialect], told: Told | None,
+    ) -> _Pass:  # fmt: skip
+        """The pass over messages with these type bytes (and 0x100 for in-stream), with what was found in
+        them before where that is read in the same way here."""
+        count = len(run)
+        work = _Pass(
+            run, answers, read, np.zeros(count, np.uint32), np.zeros(count, np.uint32),
+            np.zeros(count, bool), np.zeros(count, bool), np.full((2, count), -1, np.int32), [],
+            np.arange(count),
+        )  # fmt: skip
+        if told is None:
+            return work
+        forms, severities = _forms(*dialects)
+        known = told.form == forms[keys]
+        np.copyto(work.own, told.xid, where=known)
+        np.copyto(work.oids, told.oid, where=known)
+        np.copyto(work.columns[0], told.old, where=known)
+        np.copyto(work.columns[1], told.new, where=known)
+        work.has_oid |= known
+        if severities.any():
+            answers.severity[known] = severities[keys[known]]
+        work.left = np.flatnonzero(~known)
+        return work
 
     def _odd(self, run: Run, read: Array, dialect: Dialect, carries: Array) -> Array:
         """Of the messages that have to be read, mark those that carry a pgoutput message all the
@@ -212,18 +275,13 @@ class CopyBoth:
         values = np.concatenate(([self.state.in_stream], starts[change]))
         return np.repeat(values, runs)
 
-    def _kind(
-        self, work: _Pass, chosen: Array, at: Array, tag: int, dialect: Dialect,
-        prefix: tuple[str, ...],
-    ) -> int:  # fmt: skip
-        """All messages of one pgoutput kind in one dialect: own xid, OID, and whether ordinary. Returns
-        the number of their path, 0 where it is not known."""
+    def _kind(self, work: _Pass, chosen: Array, at: Array, tag: int, dialect: Dialect) -> None:
+        """Messages of one pgoutput kind in one dialect: own xid, OID, and whether ordinary."""
         run = work.run
         message = catalogue.lookup("pgoutput", tag, dialect.release, dialect)
         if message is None:
             work.read[chosen] = True
-            return 0
-        path = self.tables.paths.number((*prefix, message.name_in(dialect.release)))
+            return
         end = run.ends[chosen]
         known = _places("pgoutput", message, dialect)
         shape = shape_of(message, dialect)
@@ -248,35 +306,17 @@ class CopyBoth:
             fits = at + offset < end
             work.silent[chosen] = ~fits | ((heads.field(offset, 1) & 1) == 0)
         if message.name in TEACHING:
-            return path  # read one by one, or known by their bytes: see `_follow`
+            return  # read one by one, or known by their bytes: see `_follow`
         good = check_head(heads, shape, at, end)
         good &= ~work.read[chosen]
         if shape.tail:
             check_tail(run, shape, at, end, good)
         if shape.tuples:
-            self._tuples(work, tag, shape, chosen, at, good, dialect.release)
+            work.tuples.append((chosen[good], at[good] + shape.size, shape))
         if shape.severity:
             work.answers.severity[chosen] = shape.severity
         if not good.all():
             work.read[chosen[~good]] = True
-        return path
-
-    def _tuples(
-        self, work: _Pass, tag: int, shape: Shape, chosen: Array, at: Array, good: Array,
-        release: int,
-    ) -> None:  # fmt: skip
-        """Have the tuples of messages looked at, unless somebody has done so already."""
-        ahead, form = work.run.ahead, form_of(tag, shape)
-        if ahead is not None and form != NOTHING and alike(release, NEWEST):
-            known = (ahead.form[chosen] == form) & good
-            mine = chosen[known]
-            work.columns[0, mine], work.columns[1, mine] = ahead.old[mine], ahead.new[mine]
-            left = good & ~known
-            if not left.any():
-                return
-        else:
-            left = good
-        work.tuples.append((chosen[left], at[left] + shape.size, shape))
 
     def _follow(
         self, work: _Pass, tags: Array, in_stream: Array, carries: Array,

@@ -260,7 +260,8 @@ class Framer(Damage):
             return None
         if self.short_run(side, tag):
             return None
-        begins, stop = walk(side.buffer, side.at, tag, BLOCK, side.marks_for(tag))
+        known = side.ahead_of(tag)
+        begins, stop, parts = walk(side.buffer, side.at, tag, BLOCK, known)
         count = len(begins)
         ends = np.append(begins[1:], stop)[:count]
         long = np.flatnonzero(ends - begins > HUGE)
@@ -280,8 +281,8 @@ class Framer(Damage):
             side.slow_until = side.base + (int(begins[count]) + 1 if count < len(begins) else stop)
             return None
         begins = begins[:count]
-        ahead = side.ahead.of(begins) if side.marks_for(tag) is not None and side.ahead else None
-        answers = self._answers(lane, direction, Run(side.buffer, begins, ends, ahead))
+        told = known.of(parts, count) if known is not None and lane == "pgoutput" else None
+        answers = self._answers(lane, direction, Run(side.buffer, begins, ends, told))
         side.at = int(ends[-1])
         side.consumed += side.at - int(begins[0])
         side.count += count
@@ -316,7 +317,7 @@ class Framer(Damage):
         if side.looked is None or side.looked[0] != key:
             stop = side.at
             if side.left() and side.buffer[side.at] == tag:
-                _, stop = walk(side.buffer, side.at, tag, BLOCK, side.marks_for(tag))
+                _, stop, _ = walk(side.buffer, side.at, tag, BLOCK, side.ahead_of(tag))
             side.looked = (key, stop)
         at = side.looked[1]
         if len(side.buffer) - at < recognise.HEADER or side.buffer[at] == tag:

@@ -17,7 +17,7 @@ from .findings import CODES
 from .spec import Choice, Dialect, Field, Message, Repeat, When
 
 if TYPE_CHECKING:
-    from .ahead import Ahead
+    from .ahead import Told
 
 Array = NDArray[Any]
 
@@ -31,15 +31,15 @@ ROOM = 8
 class Run:
     """Messages of one direction: `data`, and arrays of their starts and ends in it (int64).
 
-    u1, u2, u4, u8: item i is the big-endian number that begins at byte i of the data. ahead: what is
+    u1, u2, u4, u8: item i is the big-endian number that begins at byte i of the data. told: what is
     known of each message, None where nobody looked.
     """
 
-    __slots__ = ("_views", "ahead", "data", "ends", "starts", "u1")
+    __slots__ = ("_views", "data", "ends", "starts", "told", "u1")
 
-    def __init__(self, data: bytes, starts: Array, ends: Array, ahead: Ahead | None = None) -> None:
+    def __init__(self, data: bytes, starts: Array, ends: Array, told: Told | None = None) -> None:
         self.data = data
-        self.ahead = ahead
+        self.told = told
         self.starts = starts
         self.ends = ends
         self.u1 = np.frombuffer(data, np.uint8)

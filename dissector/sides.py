@@ -15,7 +15,6 @@ from . import catalogue, recognise
 from .ahead import MARKED, Ahead
 from .bulk import Answers
 from .capture import Chunk, Gap
-from .capture.marks import marks_of
 from .findings import Finding
 from .session import Context
 
@@ -140,10 +139,7 @@ class Side:
             self.base += self.at
             self.buffer = chunk.after(self.buffer[self.at :])
             self.at = 0
-            self.ahead = None
-            if chunk.ahead is not None:
-                before = np.frombuffer(self.buffer, np.uint8, rest + 1)
-                self.ahead = chunk.ahead.after(marks_of(before, MARKED), rest)
+            self.ahead = chunk.ahead.moved(rest) if chunk.ahead is not None else None
         self.total += chunk.length
         pieces = chunk.pieces
         kept = int(np.searchsorted(self.ends, self.base, side="right"))
@@ -171,9 +167,9 @@ class Side:
         """Whether all bytes of the huge message were seen."""
         return self.huge is not None and self.offset() == self.huge[0] + self.huge[1]
 
-    def marks_for(self, tag: int) -> Array | None:
-        """Places in the buffer where messages with the type byte `tag` may begin, if known."""
-        return self.ahead.marks if self.ahead is not None and tag == MARKED else None
+    def ahead_of(self, tag: int) -> Ahead | None:
+        """What is known of messages with the type byte `tag` in the buffer."""
+        return self.ahead if tag == MARKED else None
 
     def left(self) -> int:
         """Bytes in the buffer that no message has taken."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import random
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from transforms import CAPTURES, frames, joined, packets, pcap
 
 from dissector.ahead import NOTHING, STREAMED, WHOLE, look_ahead
+from dissector.bulk import walk
 from dissector.capture import Chunk, Streams, far, open_capture_files
 from dissector.capture.far import FarStreams
 from dissector.errors import CaptureError
@@ -101,9 +102,9 @@ def test_chunks_of_those_who_are_ignored_do_not_come() -> None:
 
 
 def row(body: bytes, streamed: bool = False) -> bytes:
-    """CopyData with XLogData with an Insert into relation 16384."""
+    """CopyData with XLogData, sent a microsecond after the epoch, with an Insert into relation 16384."""
     insert = b"I" + (b"\0\0\2\x9a" if streamed else b"") + b"\0\0\x40\0" + body
-    data = b"w" + bytes(24) + insert
+    data = b"w" + bytes(23) + b"\1" + insert
     return b"d" + (len(data) + 4).to_bytes(4, "big") + data
 
 
@@ -127,12 +128,15 @@ def test_what_is_known_ahead(body: bytes, columns: int) -> None:
     for streamed, form in ((False, WHOLE), (True, STREAMED)):
         data = row(body, streamed) + row(b"N\0\1n") + bytes(40)
         found = look_ahead(data)
-        assert found.marks[:2].tolist() == [0, len(row(body, streamed))]
-        assert found.form[1] == WHOLE
+        told = found.told
+        assert found.starts.tolist() == [0, len(row(body, streamed))]
+        assert told.kind.tolist() == [ord("I")] * 2
+        assert (told.form[1], told.oid[1], told.xid[1]) == (WHOLE, 16384, 0)
         if columns < 0:
-            assert found.form[0] == NOTHING
+            assert told.form[0] == NOTHING
         else:
-            assert (found.form[0], found.old[0], found.new[0]) == (form, -1, columns)
+            assert (told.form[0], told.old[0], told.new[0]) == (form, -1, columns)
+            assert (told.oid[0], told.xid[0]) == (16384, 0x29A if streamed else 0)
 
 
 def test_what_overlaps_without_end_is_not_looked_at() -> None:
@@ -141,23 +145,83 @@ def test_what_overlaps_without_end_is_not_looked_at() -> None:
     cell[1:5] = (13_000).to_bytes(4, "big")
     data = bytes(cell) * 4000
     found = look_ahead(data)
-    assert len(found.marks) >= 4000
-    assert not found.form.any()
+    assert len(found.starts) == 4000 - 13_001 // 63  # those that are whole
+    assert not found.told.form.any()
     alone = row(b"N\0\3nub\0\0\0\0") * 3 + bytes(40)
-    assert look_ahead(alone).form.tolist() == [WHOLE] * 3
+    assert look_ahead(alone).told.form.tolist() == [WHOLE] * 3
 
 
 def test_entries_of_messages() -> None:
     one = row(b"N\0\1n")
     data = one + row(b"N\0\1t\0\0\0\2d\0") + one + bytes(40)  # a mark inside a value
     found = look_ahead(data)
-    begins = np.array([0, len(one), len(data) - len(one) - 40])
-    assert set(begins.tolist()) < set(found.marks.tolist())
-    assert found.of(begins).form.tolist() == [WHOLE] * 3
-    assert found.of(begins + 1).form.tolist() == [NOTHING] * 3  # nothing begins there
-    moved = found.after(np.array([3], np.int32), 10)
-    assert moved.of(np.array([3, 10])).form.tolist() == [NOTHING, WHOLE]
-    assert look_ahead(b"").of(begins).form.tolist() == [NOTHING] * 3
+    begins = [0, len(one), len(data) - len(one) - 40]
+    assert found.starts.tolist() == begins
+    assert found.follow(0, 9) == slice(0, 3)
+    assert found.follow(begins[1], 9) == slice(1, 3)
+    assert found.follow(begins[1], 1) == slice(1, 2)
+    assert found.follow(1, 9) is None  # nothing begins there
+    moved = found.moved(10)
+    assert moved.follow(begins[1], 9) is None
+    assert moved.follow(begins[1] + 10, 9) == slice(1, 3)
+    told = moved.of([(2, None), (2, slice(1, 3))], 3)
+    assert told.form.tolist() == [NOTHING, NOTHING, WHOLE]
+    assert told.kind.tolist() == [0, 0, ord("I")]
+    assert look_ahead(b"").follow(0, 9) is None
+
+
+def test_only_sound_wal_data_is_told_of() -> None:
+    no_time = bytearray(row(b"N\0\1n"))
+    no_time[22:30] = bytes(8)
+    other = b"d\0\0\0\x16k" + bytes(17)
+    data = (
+        bytes(no_time) + other + row(b"N\0\1n") + row(b"N\0\1n")
+    )  # the last has no room behind it
+    assert look_ahead(data).told.kind.tolist() == [0, 0, ord("I"), 0]
+
+
+def one_by_one(data: bytes, at: int) -> tuple[list[int], int]:
+    """Whole CopyData messages that follow each other from `at`, and where they stop."""
+    starts = []
+    while data[at : at + 1] == b"d" and at + 5 <= len(data):
+        length = int.from_bytes(data[at + 1 : at + 5], "big")
+        if length < 4 or at + 1 + length > len(data):
+            break
+        starts.append(at)
+        at += 1 + length
+    return starts, at
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_messages_follow_each_other_whatever_is_in_them(seed: int) -> None:
+    """Values full of marks, of lengths that lead to other marks, other messages, a cut end, damage."""
+    dice = random.Random(seed)
+    parts = []
+    for _ in range(120):
+        value = bytes(dice.choice(b"d\0\0\4\5ab") for _ in range(dice.randrange(40)))
+        kind = dice.choice(b"dddddddddc")
+        parts.append(bytes([kind]) + (len(value) + 4).to_bytes(4, "big") + value)
+    data = bytearray(b"".join(parts))
+    if seed % 3 == 0:
+        data[dice.randrange(len(data))] = dice.choice(b"d\0\xff")
+    data = data[: len(data) - dice.randrange(20)]
+    whole, skip = bytes(data), dice.randrange(50)
+    ahead = look_ahead(whole[skip:]).moved(skip)
+    places = [0]
+    for part in parts:
+        places.append(places[-1] + len(part))
+    for at in [*places[:-1], *(dice.randrange(len(whole)) for _ in range(20))]:
+        if at >= len(whole):
+            continue
+        wanted, stop = one_by_one(whole, at)
+        starts, stopped, known = walk(whole, at, ord("d"), 1000, ahead)
+        assert (starts.tolist(), stopped) == (wanted, stop)
+        assert sum(size for size, _ in known) == len(wanted)
+        named = [
+            place for size, which in known
+            for place in ([-1] * size if which is None else ahead.starts[which] + skip)
+        ]  # fmt: skip
+        assert all(n in (-1, w) for n, w in zip(named, wanted, strict=True))
 
 
 def test_a_capture_large_enough_is_read_by_two(
