@@ -34,6 +34,8 @@ NEWEST = max(catalogue.RELEASES)
 MARKED = ord(catalogue.by_name("CopyData").tag)
 """The type byte of the messages that are looked for."""
 
+_WAL = ord(str(catalogue.by_name("XLogData").tag))
+
 MOST = 2
 """Messages do not overlap. What looks like messages of more than so many times the bytes that there are was
 made to look so, and walking all of it would take for ever."""
@@ -188,6 +190,7 @@ def look_ahead(data: Any) -> Ahead:
     at = starts[fit] + HEADER
     heads = run.heads(at, shape.size + 1)
     good = check_head(heads, shape, at, ends[fit])
+    good &= heads.field(0, 1) == _WAL
     kinds, lsns = heads.field(shape.size, 1), heads.field(offset, width)
     if not good.all():
         fit, kinds, lsns = fit[good], kinds[good], lsns[good]
