@@ -108,6 +108,24 @@ class _Known:
     told: tuple[Any, ...] = ()
 
 
+@dataclass(slots=True)
+class _Teaching:
+    """Messages of one kind that describe, in one dialect. skip: bytes up to the end of an xid, which
+    differs where all else is the same; known: by the bytes from there on, or by the length of those that
+    end before."""
+
+    message: Message | None
+    dialect: Dialect
+    skip: int
+    known: dict[bytes | int, _Known]
+
+    @classmethod
+    def of(cls, tag: int, dialect: Dialect) -> _Teaching:
+        message = catalogue.lookup("pgoutput", tag, dialect.release, dialect)
+        xid = _places("pgoutput", message, dialect).get("xid") if message is not None else None
+        return cls(message, dialect, xid[0] + xid[1] if xid is not None else 0, {})
+
+
 class CopyBoth:
     """The fast lane for CopyData of both directions of a pgoutput stream."""
 
@@ -117,7 +135,7 @@ class CopyBoth:
         self.codec = ""
         self.events: dict[int, list[tuple[int, int]]] = {}
         self.before: dict[int, int] = {}
-        self._known: dict[tuple[Any, ...], _Known] = {}
+        self._teaching: dict[tuple[int, Dialect], _Teaching] = {}
         self._described: dict[int, tuple[int, Schema]] = {}
         self._widths = np.zeros(0, np.int32)  # by number of a schema, -2 for those without columns
 
@@ -345,9 +363,19 @@ class CopyBoth:
         teaching = (
             (tags == names["Relation"]) | (tags == names["Type"]) | (tags == names["Truncate"])
         )
-        for i in np.flatnonzero(teaching & carries).tolist():
-            dialect = dialects[int(in_stream[i])]
-            self._teach(work, i, dialect, int(inner[i]), int(work.run.ends[i]))
+        taught = np.flatnonzero(teaching & carries)
+        if len(taught):
+            ends = work.run.ends[taught].tolist()
+            each = zip(
+                taught.tolist(), tags[taught].tolist(), in_stream[taught].tolist(),
+                inner[taught].tolist(), ends, strict=True,
+            )  # fmt: skip
+            kinds: dict[tuple[int, bool], _Teaching] = {}
+            for i, tag, inside, start, end in each:
+                kind = kinds.get((tag, inside))
+                if kind is None:
+                    kind = kinds[tag, inside] = self._kind_that_teaches(tag, dialects[inside])
+                self._teach(work, i, kind, start, end)
         if len(tags):
             changed = np.flatnonzero(opens | closes)
             if len(changed):
@@ -361,26 +389,29 @@ class CopyBoth:
                 if len(edges):
                     state.in_stream = bool(starts[edges[-1]])
 
-    def _teach(self, work: _Pass, i: int, dialect: Dialect, start: int, end: int) -> None:
+    def _kind_that_teaches(self, tag: int, dialect: Dialect) -> _Teaching:
+        found = self._teaching.get((tag, dialect))
+        if found is None:
+            found = self._teaching[tag, dialect] = _Teaching.of(tag, dialect)
+        return found
+
+    def _teach(self, work: _Pass, i: int, teaching: _Teaching, start: int, end: int) -> None:
         """A message that describes: by its bytes where they were seen before."""
-        data = work.run.data
-        message = catalogue.lookup("pgoutput", data[start], dialect.release, dialect)
-        if message is None:
+        if teaching.message is None:
             return
-        place = _places("pgoutput", message, dialect).get("xid")
-        skip = start + place[0] + place[1] if place is not None else start
-        key = (message, dialect, data[skip:end]) if skip <= end else (message, dialect, b"", end)
-        known = self._known.get(key)
+        skip = start + teaching.skip
+        key = work.run.data[skip:end] if skip <= end else end - start
+        known = teaching.known.get(key)
         if known is None:
-            tree = annotate(data, "pgoutput", dialect, start, end)
+            tree = annotate(work.run.data, "pgoutput", teaching.dialect, start, end)
             severity = max((f.severity for f in findings(tree)), default=0)
             values = of_node(tree)
             types = [c.get("type_oid") or 0 for c in values.get("columns") or ()]
-            known = _Known(message, values, severity, types)
+            known = _Known(teaching.message, values, severity, types)
             if end - start < LONG_BODY:
-                if len(self._known) >= REMEMBERED:
-                    self._known.clear()
-                self._known[key] = known
+                if len(teaching.known) >= REMEMBERED:
+                    teaching.known.clear()
+                teaching.known[key] = known
         if known.severity:
             work.read[i] = True
         work.answers.relation[i] = self._describe(i, known)

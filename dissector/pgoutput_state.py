@@ -32,6 +32,7 @@ class PgoutputState:
         self.tables = tables
         self.versions: dict[int, int] = {}
         self.relations: dict[int, int] = {}
+        self._described: dict[int, Schema] = {}
         self.types: dict[int, str] = {}
         self.begin(1, False, False)
         self.begun = False
@@ -139,12 +140,11 @@ class PgoutputState:
         """`described` is in force from now on: its number, a new one where it differs from before."""
         oid = described.oid
         previous = self.relations.get(oid, 0)
-        before = self.tables.schemas[previous] if previous else None
-        if before is not None and replace(before, version=0) == described:
+        if previous and self._described.get(oid) == described:
             return previous
         self.versions[oid] = self.versions.get(oid, 0) + 1
         number = self.tables.schemas.number(replace(described, version=self.versions[oid]))
-        self.relations[oid] = number
+        self.relations[oid], self._described[oid] = number, described
         return number
 
     def _type(self, values: dict[str, Any], codec: str) -> None:
