@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
@@ -43,6 +44,10 @@ OPENERS = (BEGIN, STREAM_START, BOUNDARY, *ENDS)
 """What stands inside no piece: where one is open, the message that closes it was lost."""
 
 
+FEW = 100
+"""Transactions whose messages are counted one by one when they are asked for: then, all at once."""
+
+
 def _code(path: Path) -> int:
     """What messages of `path` do: 0 for those that have nothing to do with transactions."""
     if path == ("CopyBothResponse",):
@@ -78,36 +83,66 @@ class Marked:
         return found
 
 
+class Marker:
+    """Finds the marked rows of an index, also while it grows."""
+
+    def __init__(self, index: IndexLike) -> None:
+        self._index, self._done = index, 0
+        self._codes = np.empty(0, np.uint8)
+        self._parts: dict[int, list[tuple[Array, Array]]] = {}
+
+    def feed(self) -> None:
+        """Look at the rows that came since the last time."""
+        rows, paths = self._index.rows, self._index.tables.paths
+        known = len(self._codes)
+        if known < len(paths):
+            more = np.array([_code(paths[i]) for i in range(known, len(paths))], np.uint8)
+            self._codes = np.concatenate((self._codes, more))
+        names = ("path", "direction", "stream")
+        for start, (path, direction, streams) in rows.parts(*names, start=self._done):
+            self._done = start + len(path)
+            codes = self._codes[path]
+            codes[direction != BACKEND] = NONE
+            for stream, at in by_stream(streams, codes > NONE):
+                part = (at + start).astype(np.int32), codes[at]
+                self._parts.setdefault(stream, []).append(part)
+
+    def marked(self) -> Marked:
+        """What was found so far."""
+        parts = self._parts
+        if not parts:
+            nothing = np.empty(0, np.int64)
+            return Marked(nothing, np.empty(0, np.uint8), nothing, nothing)
+        streams = sorted(parts)
+        together = [part for stream in streams for part in parts[stream]]
+        sizes = [sum(len(at) for at, _ in parts[stream]) for stream in streams]
+        return Marked(
+            np.concatenate([at for at, _ in together]),
+            np.concatenate([codes for _, codes in together]),
+            np.array(streams, np.int64),
+            np.cumsum([0, *sizes])[:-1],
+        )
+
+
 def marked_rows(index: IndexLike) -> Marked:
-    paths = index.tables.paths
-    table = np.array([_code(paths[i]) for i in range(len(paths))], np.uint8)
-    parts: dict[int, list[tuple[Array, Array]]] = {}
-    for start, (path, direction) in index.rows.parts("path", "direction"):
-        codes = table[path]
-        codes[direction != BACKEND] = NONE
-        at = np.flatnonzero(codes)
-        if not len(at):
-            continue
-        stream, codes = index.rows.part("stream", start, start + len(path))[at], codes[at]
-        at = (at + start).astype(np.int32)
-        if (stream[1:] < stream[:-1]).any():
-            order = np.argsort(stream, kind="stable")
-            at, stream, codes = at[order], stream[order], codes[order]
-        edges = np.concatenate(([0], np.flatnonzero(stream[1:] != stream[:-1]) + 1, [len(at)]))
-        for low, high in pairwise(edges.tolist()):
-            parts.setdefault(int(stream[low]), []).append((at[low:high], codes[low:high]))
-    if not parts:
-        nothing = np.empty(0, np.int64)
-        return Marked(nothing, np.empty(0, np.uint8), nothing, nothing)
-    streams = sorted(parts)
-    together = [part for stream in streams for part in parts[stream]]
-    sizes = [sum(len(at) for at, _ in parts[stream]) for stream in streams]
-    return Marked(
-        np.concatenate([at for at, _ in together]),
-        np.concatenate([codes for _, codes in together]),
-        np.array(streams, np.int64),
-        np.cumsum([0, *sizes])[:-1],
-    )
+    """The rows that `index` has now."""
+    marker = Marker(index)
+    marker.feed()
+    return marker.marked()
+
+
+def by_stream(streams: Array, mask: Array) -> Iterator[tuple[int, Array]]:
+    """(connection, its places in the mask, ascending)."""
+    places = np.flatnonzero(mask)
+    if not len(places):
+        return
+    of = streams[places]
+    if (of[1:] < of[:-1]).any():
+        order = np.argsort(of, kind="stable")
+        places, of = places[order], of[order]
+    edges = [0, *(np.flatnonzero(of[1:] != of[:-1]) + 1).tolist(), len(of)]
+    for first, after in pairwise(edges):
+        yield int(of[first]), places[first:after]
 
 
 class Pieces:
@@ -121,13 +156,36 @@ class Pieces:
         self._marked, self._rows = marked, rows
         self.first = marked.at[start] + np.int32(1)
         self.last = marked.at[stop - 1] + np.int32(1)
-        self.messages = np.zeros(len(start), np.int32)
-        self.changes = np.zeros(len(start), np.int32)
-        self.bytes = np.zeros(len(start), np.int64)
-        self._count()
+        self._asked = 0
+        self._counts: tuple[Array, Array, Array] | None = None
 
-    def _count(self) -> None:
+    def totals(self, pieces: Array) -> tuple[int, int, int]:
+        """Messages, changes and bytes on the wire of some pieces together."""
+        if self._counts is None:
+            self._asked += 1
+            if self._asked > FEW:  # somebody wants to know it of all
+                self._counts = self._count()
+        if self._counts is not None:
+            messages, changes, sizes = (int(each[pieces].sum()) for each in self._counts)
+            return messages, changes, sizes
+        messages = changes = sizes = 0
+        for start, stop in zip(
+            self.start[pieces].tolist(), self.stop[pieces].tolist(), strict=True
+        ):
+            for low in range(start, stop, BLOCK):
+                code, at = (
+                    c[low : min(low + BLOCK, stop)] for c in (self._marked.code, self._marked.at)
+                )
+                member = code != NONE
+                messages += int(np.count_nonzero(member))
+                changes += int(np.count_nonzero((code == CHANGE) | (code == NOTE)))
+                sizes += int(self._rows.take("length", at[member]).sum(dtype=np.int64))
+        return messages, changes, sizes
+
+    def _count(self) -> tuple[Array, Array, Array]:
         """Messages, changes and bytes of each piece: by blocks, for pieces can be of any length."""
+        messages = np.zeros(len(self.start), np.int32)
+        changed, sizes = np.zeros_like(messages), np.zeros(len(self.start), np.int64)
         code, size = self._marked.code, len(self._marked.code)
         for low in range(0, size, BLOCK):
             high = min(low + BLOCK, size)
@@ -139,12 +197,13 @@ class Pieces:
             stop = np.minimum(self.stop[some], high) - low
             here = code[low:high]
             member = here != NONE
-            changed = (here == CHANGE) | (here == NOTE)
+            change = (here == CHANGE) | (here == NOTE)
             length = self._rows.take("length", self._marked.at[low:high])
             length[~member] = 0
-            self.messages[some] += _sums(member, start, stop)
-            self.changes[some] += _sums(changed, start, stop)
-            self.bytes[some] += _sums(length, start, stop)
+            messages[some] += _sums(member, start, stop)
+            changed[some] += _sums(change, start, stop)
+            sizes[some] += _sums(length, start, stop)
+        return messages, changed, sizes
 
     def rows(self, piece: int) -> Array:
         """Message numbers of one piece."""

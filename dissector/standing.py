@@ -6,9 +6,7 @@ https://www.postgresql.org/docs/current/protocol-replication.html describes the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ import numpy as np
 from .changes import subxid_reader
 from .display import lsn
 from .node import Node, messages
+from .pieces import by_stream
 from .rows import BACKEND, NO_LSN, Rows
 from .times import iso_time
 from .transactions import State, Transaction, Transactions, transactions
@@ -91,37 +90,41 @@ def standing(
 
 def replicating(capture: Any) -> dict[int, Reached]:
     """By number of a connection, ascending: those on which the server sent WAL, changes or keepalives."""
-    found: dict[int, Reached] = {}
-    update, told = _paths(capture, _STATUS), _paths(capture, _KEEPALIVE, _DATA)
-    updates: dict[int, int] = {}
-    names = ("path", "stream", "lsn", "direction")
-    for start, (path, stream, lsns, direction) in capture.index.rows.parts(*names):
-        for one, mine in _by_stream(stream, update[path]):
-            updates[one] = start + int(mine[-1]) + 1
-        lsns = np.where((lsns == NO_LSN) | (direction != BACKEND), np.uint64(0), lsns)
-        for one, mine in _by_stream(stream, told[path]):
-            reached = found.setdefault(one, Reached())
-            best = int(mine[np.argmax(lsns[mine])])
-            if not reached.number or int(lsns[best]) > reached.told:
-                reached.told, reached.number = int(lsns[best]), start + best + 1
-            reached.last = start + int(mine[-1]) + 1
-    for one, reached in found.items():
-        reached.update = updates.get(one, 0)
-    return dict(sorted(found.items()))
+    reaching = Reaching(capture)
+    reaching.feed()
+    return reaching.found()
 
 
-def _by_stream(stream: np.ndarray, mask: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """(connection, its places in the mask, ascending)."""
-    places = np.flatnonzero(mask)
-    if not len(places):
-        return
-    of = stream[places]
-    if (of[1:] < of[:-1]).any():
-        order = np.argsort(of, kind="stable")
-        places, of = places[order], of[order]
-    edges = [0, *(np.flatnonzero(of[1:] != of[:-1]) + 1).tolist(), len(of)]
-    for first, after in pairwise(edges):
-        yield int(of[first]), places[first:after]
+class Reaching:
+    """Finds how far each connection came, also while the index of a capture grows."""
+
+    def __init__(self, capture: Any) -> None:
+        self._index, self._done = capture.index, 0
+        self._found: dict[int, Reached] = {}
+        self._updates: dict[int, int] = {}
+
+    def feed(self) -> None:
+        """Look at the rows that came since the last time."""
+        update, told = _paths(self._index, _STATUS), _paths(self._index, _KEEPALIVE, _DATA)
+        names = ("path", "stream", "lsn", "direction")
+        rows = self._index.rows.parts(*names, start=self._done)
+        for start, (path, stream, lsns, direction) in rows:
+            self._done = start + len(path)
+            for one, mine in by_stream(stream, update[path]):
+                self._updates[one] = start + int(mine[-1]) + 1
+            lsns = np.where((lsns == NO_LSN) | (direction != BACKEND), np.uint64(0), lsns)
+            for one, mine in by_stream(stream, told[path]):
+                reached = self._found.setdefault(one, Reached())
+                best = int(mine[np.argmax(lsns[mine])])
+                if not reached.number or int(lsns[best]) > reached.told:
+                    reached.told, reached.number = int(lsns[best]), start + best + 1
+                reached.last = start + int(mine[-1]) + 1
+
+    def found(self) -> dict[int, Reached]:
+        """See `replicating`."""
+        for one, reached in self._found.items():
+            reached.update = self._updates.get(one, 0)
+        return dict(sorted(self._found.items()))
 
 
 def told_of(at: Standing) -> dict[str, str]:
@@ -152,9 +155,9 @@ def _named(transaction: Transaction) -> str:
     return f"xid {transaction.xid or '?'} ({transaction.state.text}), messages from {first:,}"
 
 
-def _paths(capture: Any, *names: str) -> np.ndarray:
+def _paths(index: Any, *names: str) -> np.ndarray:
     """By number of a path of the index: whether its messages are CopyData with one of `names` in it."""
-    paths = [capture.index.tables.paths[i] for i in range(len(capture.index.tables.paths))]
+    paths = [index.tables.paths[i] for i in range(len(index.tables.paths))]
     return np.array([len(p) > 1 and p[0] == "CopyData" and p[1] in names for p in paths], bool)
 
 

@@ -7,33 +7,81 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .changes import subxid_reader
 from .display import lsn
 from .findings import Severity
+from .pieces import Marker
 from .records import dumps, json_text
-from .rows import DIRECTIONS, Rows
-from .standing import replicating, standing, told_of
+from .rows import DIRECTIONS
+from .standing import Reaching, standing, told_of
 from .text import visible
 from .times import iso_time
 from .transactions import transactions
 from .view import Capture
 
+Array = NDArray[Any]
 
-def statistics(capture: Capture) -> dict[str, Any]:
+
+class Watch:
+    """Counts the rows of a capture's index, also while it grows."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.index = capture.index
+        self.marker, self.reaching = Marker(capture.index), Reaching(capture)
+        self.span: tuple[int, int] | None = None
+        self._done = 0
+        self._counts: dict[str, tuple[Array, Array]] = {}
+
+    def feed(self) -> None:
+        """Look at the rows that came since the last time."""
+        self.marker.feed()
+        self.reaching.feed()
+        names = ("path", "direction", "relation")
+        parts = self.index.rows.parts(*names, "length", "time", start=self._done)
+        for start, (*keys, length, time) in parts:
+            self._done = start + len(length)
+            size = length.astype(np.float64)  # exact: a block has less than 2**53 bytes
+            for name, column in zip(names, keys, strict=True):
+                self._add(name, column, size)
+            low, high = int(time.min()), int(time.max())
+            self.span = min(low, *(self.span or (low,))), max(high, *(self.span or (high,)))
+
+    def _add(self, name: str, keys: Array, size: Array) -> None:
+        """Messages and bytes by key."""
+        counts = np.bincount(keys)
+        sums = np.bincount(keys, weights=size).astype(np.int64)
+        known = self._counts.get(name)
+        if known is None:
+            known = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        if len(known[0]) < len(counts):
+            more = max(len(counts), 2 * len(known[0])) - len(known[0])
+            known = np.pad(known[0], (0, more)), np.pad(known[1], (0, more))
+        known[0][: len(counts)] += counts
+        known[1][: len(sums)] += sums
+        self._counts[name] = known
+
+    def by(self, name: str) -> Iterator[tuple[int, dict[str, int]]]:
+        """(key, messages and bytes) for every key in the column `name`."""
+        if name in self._counts:
+            counts, sums = self._counts[name]
+            for i in np.flatnonzero(counts).tolist():
+                yield i, {"messages": int(counts[i]), "bytes": int(sums[i])}
+
+
+def statistics(capture: Capture, watch: Watch | None = None) -> dict[str, Any]:
     """Counts by name: files, packets, connections, messages and bytes by kind, direction and relation,
-    the time span, findings by severity."""
+    the time span, findings by severity. watch: has counted the rows that came so far."""
+    watch = watch or Watch(capture)
+    watch.feed()
     index = capture.index
     rows, tables = index.rows, index.tables
-    kinds = [
-        {"message": list(tables.paths[i]), **counted}
-        for i, counted in _by(rows, "path", len(tables.paths))
-    ]
-    sides = [{"direction": DIRECTIONS[i], **counted} for i, counted in _by(rows, "direction", 2)]
+    kinds = [{"message": list(tables.paths[i]), **counted} for i, counted in watch.by("path")]
+    sides = [{"direction": DIRECTIONS[i], **counted} for i, counted in watch.by("direction")]
     span = {}
-    times = [(int(part.min()), int(part.max())) for _, (part,) in rows.parts("time")]
-    if times:
-        first, last = min(low for low, _ in times), max(high for _, high in times)
+    if watch.span:
+        first, last = watch.span
         span = {"first": iso_time(first, 9), "last": iso_time(last, 9), "nanoseconds": last - first}
     return {
         "files": [
@@ -50,8 +98,8 @@ def statistics(capture: Capture) -> dict[str, Any]:
         "kinds": sorted(kinds, key=lambda k: (-k["messages"], k["message"])),
         "directions": sides,
         "sessions": _sessions(capture),
-        "replication": _replication(capture),
-        "relations": _relations(capture),
+        "replication": _replication(capture, watch),
+        "relations": _relations(capture, watch),
         "findings": _findings(capture),
     }
 
@@ -99,11 +147,13 @@ MOST_STANDINGS = 100
 """Replication connections whose end is told of."""
 
 
-def _replication(capture: Capture) -> list[dict[str, Any]]:
+def _replication(capture: Capture, watch: Watch) -> list[dict[str, Any]]:
     """Where each replication connection stood at the end: LSNs as text, first_unconfirmed an xid."""
     found = []
-    streams = list(replicating(capture).items())[:MOST_STANDINGS]
-    table = transactions(capture.index, subxid_reader(capture)) if streams else None
+    streams = list(watch.reaching.found().items())[:MOST_STANDINGS]
+    table = None
+    if streams:
+        table = transactions(capture.index, subxid_reader(capture), watch.marker.marked())
     for stream, reached in streams:
         at = standing(capture, stream, table, reached)
         if at is None:
@@ -124,21 +174,11 @@ def _replication(capture: Capture) -> list[dict[str, Any]]:
     return found
 
 
-def _by(rows: Rows, name: str, size: int) -> Iterator[tuple[int, dict[str, int]]]:
-    """(key, messages and bytes) for every key in the column `name`; keys are below `size`."""
-    counts, sums = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    for _, (keys, lengths) in rows.parts(name, "length"):
-        counts += np.bincount(keys, minlength=size)
-        sums += np.bincount(keys, weights=lengths, minlength=size).astype(np.int64)
-    for i in np.flatnonzero(counts).tolist():
-        yield i, {"messages": int(counts[i]), "bytes": int(sums[i])}
-
-
-def _relations(capture: Capture) -> list[dict[str, Any]]:
+def _relations(capture: Capture, watch: Watch) -> list[dict[str, Any]]:
     """Messages and bytes by relation name; a Truncate counts for each relation of its list."""
-    rows, schemas = capture.index.rows, capture.index.tables.schemas
+    schemas = capture.index.tables.schemas
     totals: dict[str, list[int]] = {}
-    for i, counted in _by(rows, "relation", len(schemas)):
+    for i, counted in watch.by("relation"):
         schema = schemas[i]
         members = [schemas[n] for n in schema.members] if schema.kind == "relations" else [schema]
         for name in {m.full_name for m in members if m.kind == "relation"}:
@@ -165,8 +205,10 @@ def _findings(capture: Capture) -> dict[str, int]:
 
 def write_stats(capture: Capture, out: IO[str], as_json: bool) -> None:
     """Print the statistics of `capture` for people, or as one JSON object."""
-    capture.read()
-    found = statistics(capture)
+    watch = Watch(capture)
+    for _ in capture.batches():
+        watch.feed()
+    found = statistics(capture, watch)
     if as_json:
         for each in found["replication"]:
             del each["lines"]

@@ -29,6 +29,7 @@ from .pieces import (
     STREAM_START,
     STREAM_STOP,
     IndexLike,
+    Marked,
     Pieces,
     cut,
     marked_rows,
@@ -115,14 +116,14 @@ class Transactions:
         subaborts = self._subaborts.get(place, ())
         ends = [n for n in (end, decided) if n]
         known = [n for segment in segments for n in segment] + ends
+        messages, changes, size = pieces.totals(parts)
         inside = sum(any(a <= n <= b for a, b in segments) for n in ends)
         return Transaction(
             place + 1, int(self.stream[place]), int(self.xid[place]), State(int(self.state[place])),
             bool(self.streamed[place]),
             segments[0][0] if segments and not pieces.cut[parts[0]] else 0,
             end, decided, segments, subaborts,
-            int(pieces.messages[parts].sum()) + len(ends) - inside + len(subaborts),
-            int(pieces.changes[parts].sum()), int(pieces.bytes[parts].sum()),
+            messages + len(ends) - inside + len(subaborts), changes, size,
             pieces.time_of(min(known)), pieces.time_of(max(known)),
         )  # fmt: skip
 
@@ -154,12 +155,15 @@ def _put(groups: list[Columns], name: str, dtype: Any) -> Array:
     return np.concatenate([getattr(group, name) for group in groups]).astype(dtype, copy=False)
 
 
-def transactions(index: IndexLike, subxid_of: SubxidOf) -> Transactions:
+def transactions(
+    index: IndexLike, subxid_of: SubxidOf, marked: Marked | None = None
+) -> Transactions:
     """All transactions in the rows that `index` has now.
 
-    subxid_of: see SubxidOf; `dissector.changes.subxid_reader` makes one.
+    subxid_of: see SubxidOf; `dissector.changes.subxid_reader` makes one. marked: the marked rows of the
+    index, where they are at hand; some of the codes are changed.
     """
-    rows, marked = index.rows, marked_rows(index)
+    rows, marked = index.rows, marked or marked_rows(index)
     at, code = marked.at, marked.code
     start, stop, closer, kind = cut(marked)
     # Without its bit the note was sent at once: it belongs to no transaction, wherever it stands.
