@@ -18,7 +18,6 @@ from typing import Any, NoReturn
 import click
 
 from .errors import UsageProblem, UserError
-from .session import Assumptions
 from .text import visible
 
 RELEASES = click.IntRange(10, 19)
@@ -98,6 +97,7 @@ def _captures(function: Callable[..., Any]) -> Callable[..., Any]:
 def _options(given: dict[str, Any]) -> Any:
     """Take the options of `_captures` out of a command's arguments."""
     from .index import Options
+    from .session import Assumptions
 
     return Options(
         Assumptions(
@@ -109,6 +109,17 @@ def _options(given: dict[str, Any]) -> Any:
         keylog=given.pop("keylog") or "",
         show_secrets=given.pop("show_secrets"),
     )
+
+
+def _opened(captures: tuple[str, ...], given: dict[str, Any]) -> Any:
+    """The captures, with the options of `_captures`. Another process begins to read them before all that
+    works on what it reads is loaded."""
+    from .early import begin
+
+    begun = begin(captures)
+    from .view import open_capture
+
+    return open_capture(captures, _options(given), begun)
 
 
 def _finish(capture: Any, strict: bool) -> None:
@@ -224,11 +235,10 @@ def list_(captures: tuple[str, ...], expression: str | None, limit: int | None, 
     Columns, tabs between: number, time, stream and direction (F: from the client, B: from the
     server), message, LSN, xid, relation, summary, [findings].
     """
-    from .progress import Progress
-    from .report import write_list
-    from .view import open_capture
+    with _opened(captures, given) as capture:
+        from .progress import Progress
+        from .report import write_list
 
-    with open_capture(captures, _options(given)) as capture:
         if strict:
             capture.read()  # what is wrong counts wherever it stands, also behind the limit
         capture.progress = Progress()
@@ -242,10 +252,9 @@ def list_(captures: tuple[str, ...], expression: str | None, limit: int | None, 
 @click.option("--json", "as_json", is_flag=True, help="Machine output.")
 def show(captures: tuple[str, ...], number: int, as_json: bool, strict: bool, **given: Any) -> None:
     """Print one message with every field."""
-    from .report import write_message
-    from .view import open_capture
+    with _opened(captures, given) as capture:
+        from .report import write_message
 
-    with open_capture(captures, _options(given)) as capture:
         write_message(capture, number, sys.stdout, as_json)
         _finish(capture, strict)
 
@@ -266,11 +275,10 @@ def show(captures: tuple[str, ...], number: int, as_json: bool, strict: bool, **
 def export(captures: tuple[str, ...], form: str, output: str | None, expression: str | None,
            fields: bool, payload: bool, strict: bool, **given: Any) -> None:  # fmt: skip
     """Write messages in a format for other programs."""
-    from .export import write_export
-    from .progress import Progress
-    from .view import open_capture
+    with _opened(captures, given) as capture:
+        from .export import write_export
+        from .progress import Progress
 
-    with open_capture(captures, _options(given)) as capture:
         capture.progress = Progress()
         write_export(capture, form, output, expression, fields=fields, payload=payload)
         _finish(capture, strict)
@@ -281,11 +289,10 @@ def export(captures: tuple[str, ...], form: str, output: str | None, expression:
 @click.option("--json", "as_json", is_flag=True, help="Machine output.")
 def stats(captures: tuple[str, ...], as_json: bool, strict: bool, **given: Any) -> None:
     """Count what captures hold: messages, bytes, kinds, relations, findings."""
-    from .progress import Progress
-    from .stats import write_stats
-    from .view import open_capture
+    with _opened(captures, given) as capture:
+        from .progress import Progress
+        from .stats import write_stats
 
-    with open_capture(captures, _options(given)) as capture:
         capture.progress = Progress()
         write_stats(capture, sys.stdout, as_json)
         _finish(capture, strict)

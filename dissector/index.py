@@ -83,14 +83,17 @@ class Batch:
 
 class Indexer:
     """One pass over opened files. Iterate over `batches` once. fast: take many messages at once where
-    that is possible; the result does not depend on it."""
+    that is possible; the result does not depend on it. streams: of the files, where they are at hand."""
 
-    def __init__(self, files: CaptureFiles, options: Options, *, fast: bool = True) -> None:
+    def __init__(
+        self, files: CaptureFiles, options: Options, *, fast: bool = True,
+        streams: FarStreams | None = None,
+    ) -> None:  # fmt: skip
         self.files = files
         self.fast = fast
         self.options = options
-        self.streams: Streams | FarStreams = Streams(files)
-        if fast and may_be_far(files):
+        self.streams: Streams | FarStreams = streams or Streams(files)
+        if fast and not streams and may_be_far(files):
             self.streams = FarStreams(files, look_ahead)
         self.tables = Tables()
         self.framers: dict[int, Framer] = {}

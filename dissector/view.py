@@ -11,6 +11,7 @@ from .annotate import annotate
 from .capture import CaptureFiles, Frame, open_capture_files
 from .contents import open_contents
 from .display import Context
+from .early import Begun
 from .findings import Finding, Severity
 from .index import Batch, ConnectionInfo, Index, Indexer, Options
 from .node import Node, findings, messages
@@ -91,10 +92,20 @@ class Capture:
     """An opened capture. Use as a context manager; `read` fills the index."""
 
     files: CaptureFiles
+    _begun: Begun | None = None
 
-    def __init__(self, paths: Sequence[str], options: Options | None = None) -> None:
-        self._prepare(paths, options, Index())
-        self.files = open_capture_files(paths)
+    def __init__(
+        self, paths: Sequence[str], options: Options | None = None, begun: Begun | None = None
+    ) -> None:
+        """begun: the files of `paths`, where they are opened; they are this capture's from now on."""
+        self._begun = begun
+        try:
+            self._prepare(paths, options, Index())
+        except BaseException:
+            if begun is not None:
+                begun.close()
+            raise
+        self.files = begun.files if begun is not None else open_capture_files(paths)
 
     def _prepare(self, paths: Sequence[str], options: Options | None, index: Index) -> None:
         self.paths = list(paths)
@@ -119,7 +130,7 @@ class Capture:
 
     def close(self) -> None:
         """Give back files and temporary space."""
-        self.files.close()
+        (self._begun or self.files).close()
 
     # -- reading
 
@@ -129,7 +140,8 @@ class Capture:
         Whoever reads on later goes on where the last one stopped: nothing is read twice.
         """
         if self._reading is None:
-            self._reading = Indexer(self.files, self.options).batches()
+            streams = self._begun.streams if self._begun is not None else None
+            self._reading = Indexer(self.files, self.options, streams=streams).batches()
         try:
             for batch in self._reading:
                 self.index.extend(batch)
@@ -259,6 +271,10 @@ class Capture:
         return {**self.index.facts, "connections": len(self.index.connections)}
 
 
-def open_capture(paths: Sequence[str], options: Options | None = None) -> Capture:
-    """Open captures as one. Raises CaptureError with one line that says why and what to try."""
-    return Capture(paths, options)
+def open_capture(
+    paths: Sequence[str], options: Options | None = None, begun: Begun | None = None
+) -> Capture:
+    """Open captures as one. Raises CaptureError with one line that says why and what to try.
+
+    begun: the same captures, if their reading has begun."""
+    return Capture(paths, options, begun)

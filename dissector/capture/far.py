@@ -91,6 +91,16 @@ class _Last:
     dropped: dict[int, int] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _Child:
+    """The other process. source: what it sends; freed: a byte for each batch that was taken."""
+
+    number: int
+    shared: mmap.mmap
+    source: int
+    freed: int
+
+
 Look = Callable[[memoryview], Any]
 """Looks at the bytes of a chunk ahead; what it returns is picklable and becomes `Chunk.ahead`."""
 
@@ -106,6 +116,8 @@ class FarStreams:
         self.stats = LinkStats()
         self.ignored: set[int] = set()
         self._near = Streams(files)  # reads bytes; all else only where there is no other process
+        self._child: _Child | None = None
+        self._alone = False
 
     @property
     def ports(self) -> Counter[int]:
@@ -117,18 +129,21 @@ class FarStreams:
         self.ignored.add(connection)
         self._near.ignore(connection)
 
-    def batches(self) -> Iterator[StreamBatch]:
-        """The events of the capture. Raises CaptureError where the other process died."""
+    def start(self) -> None:
+        """Have the other process begin. Without memory, processes or files left for it, this one will do
+        all."""
+        if self._child is not None or self._alone:
+            return
         pipes: list[int] = []
         try:
             shared = mmap.mmap(-1, SLOTS * ROOM)
             pipes += os.pipe()
             pipes += os.pipe()
             child = os.fork()
-        except OSError:  # no memory, processes or files left for a second one
+        except OSError:
             for each in pipes:
                 os.close(each)
-            yield from self._here()
+            self._alone = True
             return
         source, sink, free, freed = pipes
         if not child:
@@ -137,22 +152,38 @@ class FarStreams:
             _child(self.files, self.look, shared, sink, free)
         os.close(sink)
         os.close(free)
+        self._child = _Child(child, shared, source, freed)
+
+    def end(self) -> int:
+        """Have the other process end, if there is one; returns how it ended, as the system says it."""
+        if self._child is None:
+            return 0
+        child, self._child, self._alone = self._child, None, True
+        os.close(child.source)
+        os.close(child.freed)  # it ends when it reads that
+        return os.waitpid(child.number, 0)[1]
+
+    def batches(self) -> Iterator[StreamBatch]:
+        """The events of the capture, once. Raises CaptureError where the other process died."""
+        self.start()
+        child, status = self._child, 0
+        if child is None:
+            yield from self._here()
+            return
         try:
-            with open(source, "rb", closefd=False) as incoming:
+            with open(child.source, "rb", closefd=False) as incoming:
                 number = 0
                 while isinstance(part := _received(incoming), _Part):
                     chunks: list[Chunk] = []
-                    batch = self._batch(part, shared, number % SLOTS * ROOM, chunks)
+                    batch = self._batch(part, child.shared, number % SLOTS * ROOM, chunks)
                     yield batch
                     for chunk in chunks:
                         chunk.let_go()
                     with contextlib.suppress(BrokenPipeError):  # it has ended, all was sent
-                        os.write(freed, b".")
+                        os.write(child.freed, b".")
                     number += 1
         finally:
-            os.close(source)
-            os.close(freed)  # the child ends when it reads that
-            _, status = os.waitpid(child, 0)
+            status = self.end()
         self._finish(part, status)
 
     def _here(self) -> Iterator[StreamBatch]:
