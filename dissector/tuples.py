@@ -29,7 +29,8 @@ FEW = 24
 """Tuples that still have columns, below which they are walked one by one."""
 
 WIDE, SPARSE = 32, 8
-"""Tuples of at least so many columns, of which at most so many can have a value, are walked one by one."""
+"""Tuples of at least so many columns, of which at most so many can have a value, are walked from value to
+value."""
 
 
 def sound(run: Run, tuples: list[Tuples], columns: Array, release: int) -> Array:
@@ -136,13 +137,7 @@ def walk_tuples(run: Run, at: Array, end: Array, release: int) -> tuple[Array, A
     alone = np.flatnonzero(sparse)
     walked = count
     if len(alone):
-        data = run.data
-        after[alone] = [
-            _walk_one(data, *each, release)
-            for each in zip(
-                after[alone].tolist(), end[alone].tolist(), count[alone].tolist(), strict=True
-            )
-        ]
+        after[alone] = _walk_sparse(run, after[alone], end[alone], count[alone], release)
         walked = np.where(sparse, 0, count)
     _walk_together(run, after, end, walked, release)
     return after, count, good & (after <= end)
@@ -173,6 +168,33 @@ def _walk_together(run: Run, at: Array, end: Array, count: Array, release: int) 
             left = int(counts[i]) - column
             place[i] = _walk_one(run.data, int(place[i]), int(stop[i]), left, release)
     at[order] = place
+
+
+def _walk_sparse(run: Run, at: Array, end: Array, count: Array, release: int) -> Array:
+    """Where `count` columns from each `at` end, most of which have no value; something beyond `end` where
+    anything is unusual. All tuples step from value to value at once."""
+    steps, u4 = _steps(release), run.view(4)
+    size = end - at
+    stop = np.cumsum(size)
+    begin = stop - size  # of each tuple, in all of their bytes side by side
+    kinds = run.u1[np.repeat(at - begin, size) + np.arange(int(stop[-1]))]
+    values = np.append(np.flatnonzero(steps[kinds] != 1), stop[-1])
+    after = end + 1
+    active, place, left = np.arange(len(at)), begin, count
+    while len(active):
+        value = np.minimum(values[values.searchsorted(place)], stop[active])
+        without = np.minimum(value - place, left)
+        place, left = place + without, left - without
+        done = left == 0
+        ended = active[done]
+        after[ended] = at[ended] + place[done] - begin[ended]
+        going = np.flatnonzero(~done & (place < stop[active]))
+        active, place, left = active[going], place[going], left[going] - 1
+        known = steps[kinds[place]] == 5
+        place += 5 + u4[at[active] + place - begin[active] + 1].astype(np.int64)
+        going = np.flatnonzero(known & (place <= stop[active]))
+        active, place, left = active[going], place[going], left[going]
+    return after
 
 
 def _walk_one(data: bytes, at: int, stop: int, left: int, release: int) -> int:

@@ -240,3 +240,44 @@ def test_a_capture_large_enough_is_read_by_two(
     with open_capture_files([str(path)], growing=True) as files:
         monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1}, raising=False)
         assert not far.may_be_far(files)
+
+
+def columns_of(body: bytes) -> int:
+    """Columns of a new tuple that is just these bytes; -1 where it is not."""
+    count, at = int.from_bytes(body[1:3], "big"), 3
+    for _ in range(count):
+        kind = body[at : at + 1]
+        if kind in (b"n", b"u"):
+            at += 1
+        elif kind in (b"t", b"b") and at + 5 <= len(body):
+            at += 5 + int.from_bytes(body[at + 1 : at + 5], "big")
+        else:
+            return -1
+    return count if body[:1] == b"N" and at == len(body) else -1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_wide_rows_with_few_values(seed: int) -> None:
+    dice = random.Random(seed)
+    bodies = []
+    for _ in range(40):
+        count = dice.randrange(28, 300)
+        cells = [dice.choice([b"n", b"u"]) for _ in range(count)]
+        for place in dice.sample(range(count), dice.randrange(7)):
+            value = bytes(dice.choice(b"ntub\0q") for _ in range(dice.randrange(6)))
+            cells[place] = dice.choice([b"t", b"b"]) + len(value).to_bytes(4, "big") + value
+        body = bytearray(b"N" + count.to_bytes(2, "big") + b"".join(cells))
+        if dice.random() < 0.5:
+            body[dice.randrange(3, len(body))] = dice.choice(b"ntqb\0\xff")
+        if dice.random() < 0.2:
+            body += dice.choice([b"n", b"t\0\0\0\0"])
+        bodies.append(bytes(body[: len(body) - (dice.random() < 0.2)]))
+    told = look_ahead(b"".join(map(row, bodies)) + bytes(40)).told
+    wanted = [columns_of(body) for body in bodies]
+    assert -1 in wanted
+    assert max(wanted) > 0
+    assert (
+        told.new.tolist() == wanted
+        or [n if f else -1 for n, f in zip(told.new.tolist(), told.form.tolist(), strict=True)]
+        == wanted
+    )
