@@ -97,13 +97,12 @@ _NOTHING: tuple[int, Schema | None] = (0, None)
 
 @dataclass(slots=True)
 class _Known:
-    """A Relation, Type or Truncate that was read before. types: OIDs of a Relation's columns; schema:
-    what it says where the encoding and the names of types are as in `told`."""
+    """A Relation, Type or Truncate that was read before. schema: what a Relation says where the encoding
+    and the names of types are as in `told`."""
 
     message: Message
     values: dict[str, Any]
     severity: int
-    types: list[int]
     schema: Schema | None = None
     told: tuple[Any, ...] = ()
 
@@ -406,8 +405,7 @@ class CopyBoth:
             tree = annotate(work.run.data, "pgoutput", teaching.dialect, start, end)
             severity = max((f.severity for f in findings(tree)), default=0)
             values = of_node(tree)
-            types = [c.get("type_oid") or 0 for c in values.get("columns") or ()]
-            known = _Known(teaching.message, values, severity, types)
+            known = _Known(teaching.message, values, severity)
             if end - start < LONG_BODY:
                 if len(teaching.known) >= REMEMBERED:
                     teaching.known.clear()
@@ -421,10 +419,9 @@ class CopyBoth:
         if known.message.name != "Relation":
             return state.describe(known.message, known.values, self.codec)
         # what it says hangs on its bytes, the encoding, and the types that were named before
-        named = tuple(map(state.types.get, known.types)) if state.types else ()
-        if known.schema is None or known.told != (self.codec, named):
-            known.schema = state.described(known.values, self.codec)
-            known.told = (self.codec, named)
+        told = self.codec, state.named
+        if known.schema is None or known.told != told:
+            known.schema, known.told = state.described(known.values, self.codec), told
         oid = known.schema.oid
         number, described = self._described.get(oid, _NOTHING)
         if described is not known.schema or number != state.relations.get(oid):

@@ -34,6 +34,7 @@ class PgoutputState:
         self.relations: dict[int, int] = {}
         self._described: dict[int, Schema] = {}
         self.types: dict[int, str] = {}
+        self.named = 0  # how often a type got a name, or another one
         self.begin(1, False, False)
         self.begun = False
 
@@ -150,7 +151,10 @@ class PgoutputState:
     def _type(self, values: dict[str, Any], codec: str) -> None:
         namespace = decode_text(values.get("namespace") or b"", codec)
         name = decode_text(values.get("name") or b"", codec)
-        self.types[values.get("type_oid") or 0] = f"{namespace}.{name}" if namespace else name
+        oid, told = values.get("type_oid") or 0, f"{namespace}.{name}" if namespace else name
+        if self.types.get(oid) != told:
+            self.types[oid] = told
+            self.named += 1
 
     def _truncated(self, values: dict[str, Any]) -> int:
         oids = [r.get("relation_oid") or 0 for r in values.get("relations") or ()]
