@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -27,13 +26,8 @@ from .schema_findings import schema_findings
 from .schemas import Schema, Tables
 from .shapes import ROOM, Run, Shape, check_head, check_tail, shape_of
 from .spec import Dialect, Message
+from .teaching import Relations, teaches
 from .tuples import Tuples, alike, sound
-
-REMEMBERED = 4096
-"""Descriptions of tables that are kept by their bytes: they come again and again."""
-
-LONG_BODY = 1 << 16
-"""Longer ones are not kept."""
 
 _NONE = 0x200
 """The key of messages that carry nothing: above each type byte with the bit for in-stream."""
@@ -92,51 +86,13 @@ class _Pass:
     left: Array
 
 
-_NOTHING: tuple[int, Schema | None] = (0, None)
-
-
-@dataclass(slots=True)
-class _Known:
-    """A Relation, Type or Truncate that was read before. schema: what a Relation says where the encoding
-    and the names of types are as in `told`."""
-
-    message: Message
-    values: dict[str, Any]
-    severity: int
-    schema: Schema | None = None
-    told: tuple[Any, ...] = ()
-
-
-@dataclass(slots=True)
-class _Teaching:
-    """Messages of one kind that describe, in one dialect. skip: bytes up to the end of an xid, which
-    differs where all else is the same; known: by the bytes from there on, or by the length of those that
-    end before."""
-
-    message: Message | None
-    dialect: Dialect
-    skip: int
-    known: dict[bytes | int, _Known]
-
-    @classmethod
-    def of(cls, tag: int, dialect: Dialect) -> _Teaching:
-        message = catalogue.lookup("pgoutput", tag, dialect.release, dialect)
-        xid = _places("pgoutput", message, dialect).get("xid") if message is not None else None
-        return cls(message, dialect, xid[0] + xid[1] if xid is not None else 0, {})
-
-
 class CopyBoth:
     """The fast lane for CopyData of both directions of a pgoutput stream."""
 
     def __init__(self, tables: Tables, state: PgoutputState) -> None:
         self.tables = tables
         self.state = state
-        self.codec = ""
-        self.events: dict[int, list[tuple[int, int]]] = {}
-        self.before: dict[int, int] = {}
-        self._teaching: dict[tuple[int, Dialect], _Teaching] = {}
-        self._described: dict[int, tuple[int, Schema]] = {}
-        self._widths = np.zeros(0, np.int32)  # by number of a schema, -2 for those without columns
+        self.relations = Relations(tables, state)
 
     def frontend(self, run: Run, dialect: Dialect) -> Answers:
         """Status updates and feedback of the client: nothing to follow, only to check."""
@@ -192,7 +148,6 @@ class CopyBoth:
 
     def backend(self, run: Run, dialect: Dialect, codec: str) -> Answers:
         """The server's CopyData: keepalives and WAL data, in the state that this stream is in."""
-        self.codec = codec
         answers, carries, read = self._envelope(run, "backend", dialect)
         count, told = len(run), self._told(run, dialect)
         wal = catalogue.by_name("XLogData", dialect.release)
@@ -230,8 +185,19 @@ class CopyBoth:
             good = sound(run, work.tuples, work.columns, dialects[0].release)
             work.read[looked[~good[looked]]] = True
         work.read |= odd
-        self._follow(work, tags, in_stream, carries, dialects, inner)
-        self._relations(work)
+        self._follow(work, tags, in_stream, carries)
+        taught = np.flatnonzero(teaches()[tags] & carries)
+        learned = self.relations.learn(
+            run, taught, inner[taught], tags[taught], in_stream[taught], dialects, codec
+        )
+        for i, number, fine in learned:
+            answers.relation[i] = number
+            work.read[i] |= not fine
+        places = np.flatnonzero(work.has_oid)
+        if len(places):
+            found, odd = self.relations.in_force(work.oids[places], places, work.columns[:, places])
+            answers.relation[places] = found
+            work.read[places[odd]] = True
         for i in np.flatnonzero(work.read).tolist():
             schema = self.tables.schemas[int(answers.relation[i])]
             self._read(run, i, "backend", dialects[int(in_stream[i])], answers, schema)
@@ -335,11 +301,8 @@ class CopyBoth:
         if not good.all():
             work.read[chosen[~good]] = True
 
-    def _follow(
-        self, work: _Pass, tags: Array, in_stream: Array, carries: Array,
-        dialects: tuple[Dialect, Dialect], inner: Array,
-    ) -> None:  # fmt: skip
-        """Transactions by context, and the messages that teach: Relation, Type, Truncate."""
+    def _follow(self, work: _Pass, tags: Array, in_stream: Array, carries: Array) -> None:
+        """Transactions by context; and the state behind the run."""
         state, names, own, answers = self.state, _tags(), work.own, work.answers
         opens = (tags == names["Begin"]) | (tags == names["Begin Prepare"])
         closes = (tags == names["Commit"]) | (tags == names["Prepare"])
@@ -357,24 +320,6 @@ class CopyBoth:
             if state.stream_xid:
                 xid[tags == names["Stream Stop"]] = state.stream_xid
         answers.xid[:] = np.where(carries & ~work.silent, xid, 0)
-        self.events = {}
-        self.before = dict(state.relations)
-        teaching = (
-            (tags == names["Relation"]) | (tags == names["Type"]) | (tags == names["Truncate"])
-        )
-        taught = np.flatnonzero(teaching & carries)
-        if len(taught):
-            ends = work.run.ends[taught].tolist()
-            each = zip(
-                taught.tolist(), tags[taught].tolist(), in_stream[taught].tolist(),
-                inner[taught].tolist(), ends, strict=True,
-            )  # fmt: skip
-            kinds: dict[tuple[int, bool], _Teaching] = {}
-            for i, tag, inside, start, end in each:
-                kind = kinds.get((tag, inside))
-                if kind is None:
-                    kind = kinds[tag, inside] = self._kind_that_teaches(tag, dialects[inside])
-                self._teach(work, i, kind, start, end)
         if len(tags):
             changed = np.flatnonzero(opens | closes)
             if len(changed):
@@ -387,80 +332,6 @@ class CopyBoth:
                 edges = np.flatnonzero(starts | (tags == names["Stream Stop"]))
                 if len(edges):
                     state.in_stream = bool(starts[edges[-1]])
-
-    def _kind_that_teaches(self, tag: int, dialect: Dialect) -> _Teaching:
-        found = self._teaching.get((tag, dialect))
-        if found is None:
-            found = self._teaching[tag, dialect] = _Teaching.of(tag, dialect)
-        return found
-
-    def _teach(self, work: _Pass, i: int, teaching: _Teaching, start: int, end: int) -> None:
-        """A message that describes: by its bytes where they were seen before."""
-        if teaching.message is None:
-            return
-        skip = start + teaching.skip
-        key = work.run.data[skip:end] if skip <= end else end - start
-        known = teaching.known.get(key)
-        if known is None:
-            tree = annotate(work.run.data, "pgoutput", teaching.dialect, start, end)
-            severity = max((f.severity for f in findings(tree)), default=0)
-            values = of_node(tree)
-            known = _Known(teaching.message, values, severity)
-            if end - start < LONG_BODY:
-                if len(teaching.known) >= REMEMBERED:
-                    teaching.known.clear()
-                teaching.known[key] = known
-        if known.severity:
-            work.read[i] = True
-        work.answers.relation[i] = self._describe(i, known)
-
-    def _describe(self, i: int, known: _Known) -> int:
-        state = self.state
-        if known.message.name != "Relation":
-            return state.describe(known.message, known.values, self.codec)
-        # what it says hangs on its bytes, the encoding, and the types that were named before
-        told = self.codec, state.named
-        if known.schema is None or known.told != told:
-            known.schema, known.told = state.described(known.values, self.codec), told
-        oid = known.schema.oid
-        number, described = self._described.get(oid, _NOTHING)
-        if described is not known.schema or number != state.relations.get(oid):
-            number = state.accept(known.schema)
-            self._described[oid] = (number, known.schema)
-        self.events.setdefault(oid, []).append((i, number))
-        return number
-
-    def _relations(self, work: _Pass) -> None:
-        """The Relation in force for each row message, by OID and place in the run."""
-        places = np.flatnonzero(work.has_oid)
-        if not len(places):
-            return
-        wanted = work.oids[places]
-        heads = np.flatnonzero(np.concatenate(([True], wanted[1:] != wanted[:-1])))
-        distinct, which = np.unique(wanted[heads], return_inverse=True)
-        first = [self.before.get(oid, 0) for oid in distinct.tolist()]
-        sizes = np.diff(np.concatenate((heads, [len(wanted)])))
-        found = np.repeat(np.array(first, np.uint32)[which], sizes)
-        for oid in distinct.tolist():
-            events = [e for e in self.events.get(oid, ()) if e[1] != self.before.get(oid, 0)]
-            if not events:
-                continue
-            events = self.events[oid]
-            mine = np.flatnonzero(wanted == oid)
-            numbers = np.array([self.before.get(oid, 0), *(n for _, n in events)], np.uint32)
-            when = np.array([i for i, _ in events], np.int64)
-            found[mine] = numbers[np.searchsorted(when, places[mine])]
-        work.answers.relation[places] = found
-        schemas = self.tables.schemas
-        if len(self._widths) < len(schemas):
-            more = [schemas[n] for n in range(len(self._widths), len(schemas))]
-            wide = [len(each.columns) if each.kind == "relation" else -2 for each in more]
-            self._widths = np.concatenate((self._widths, np.array(wide, np.int32)))
-        width = self._widths[found]
-        odd = width < 0
-        for counts in work.columns[:, places]:
-            odd |= (counts >= 0) & (counts != width)
-        work.read[places[odd]] = True
 
     def _read(
         self, run: Run, i: int, layer: str, dialect: Dialect, answers: Answers,
@@ -487,16 +358,8 @@ def _filled(marks: Array, values: Array, before: int, inclusive_end: Array) -> A
 
     A mark in `inclusive_end` takes effect only after its own place.
     """
-    count = len(marks)
-    index = np.where(marks & ~inclusive_end, np.arange(count), -1)
-    ended = np.flatnonzero(marks & inclusive_end)
-    after = ended + 1
-    after = after[after < count]
-    # a closing mark acts as a mark on the next place, unless that place has its own
-    closing = np.zeros(count, bool)
-    closing[after] = True
-    closing &= ~(marks & ~inclusive_end)
-    index = np.where(closing, np.arange(count), index)
-    filled = np.maximum.accumulate(index) if count else index
-    source = np.where(closing, 0, values)
-    return np.where(filled >= 0, source[np.maximum(filled, 0)], before).astype(np.uint32)
+    at = np.flatnonzero(marks)
+    later = inclusive_end[at]
+    filled = np.concatenate(([before], np.where(later, 0, values[at]))).astype(np.uint32)
+    edges = np.concatenate(([0], at + later, [len(marks)]))
+    return np.repeat(filled, np.diff(edges))
