@@ -5,6 +5,13 @@ from __future__ import annotations
 import gc
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How busy the machine is says nothing about what is tested.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 
 @pytest.hookimpl(trylast=True)

@@ -71,7 +71,7 @@ def followed(parts, subs):
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.tuples(st.integers(0, 1), st.sampled_from(NAMES), st.integers(1, 3),
@@ -113,7 +113,7 @@ LOSSY = (*NAMES[:6], "Begin", "Insert", "Commit", "Begin Prepare", "Prepare", "S
          "Stream Stop", "Message", "Relation")  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.sampled_from(LOSSY), st.integers(1, 3)), max_size=30)
 )

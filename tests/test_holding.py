@@ -117,7 +117,7 @@ def test_numbers_are_looked_for_as_they_are_sent(capture: Capture) -> None:
             assert found(capture, f"{name} == {value}", quick=True)[0], name
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(
     st.decimals(allow_nan=False, allow_infinity=False, places=2, min_value=-999, max_value=999),
     st.sampled_from(["{}", "+{}", "0{}", "00{}", "{}0", "{}00"]),

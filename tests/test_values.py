@@ -116,7 +116,7 @@ def test_hostile_binary_never_raises():
     assert not value(1700, -1, bytes.fromhex("ffff 7fff 0000 0000"), "binary").known
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.sampled_from(sorted(TYPES)), st.binary(max_size=64))
 def test_any_bytes_of_any_type(oid, raw):
     found = value(oid, -1, raw, "binary")
