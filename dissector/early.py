@@ -27,7 +27,7 @@ class Begun:
 def begin(paths: Sequence[str]) -> Begun:
     """Open captures as one, and have another process read them where that pays. Raises CaptureError with
     one line that says why and what to try."""
-    files = open_capture_files(paths)
+    files = open_capture_files(paths, live=True)
     if not may_be_far(files):
         return Begun(files, None)
     streams = FarStreams(files, look_ahead)

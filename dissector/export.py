@@ -89,6 +89,7 @@ def _pcap(
 ) -> None:
     from .slices import write_pcap
 
+    capture.read()  # which frames hold secrets is known at the end only
     write_pcap(capture, out, parts(capture, expression))
 
 

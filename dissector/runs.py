@@ -22,7 +22,7 @@ from .parallel import Part, joined, processors, write_in_order
 from .quick import QUICK, ROWS, Kind
 from .rows import COLUMNS, DECRYPTED, INCOMPLETE
 from .schemas import Schema
-from .selection import Block, Numbers, in_blocks
+from .selection import WAIT, Block, Numbers, in_blocks
 from .taken import UnusualError
 from .times import SECOND, iso_time
 from .view import Capture, MessageView
@@ -92,15 +92,16 @@ class Runs:
 
     def written(self, numbers: Numbers, fields: bool) -> Iterator[bytes]:
         """Lines, or JSON objects with `fields`, as text to write."""
-        parts = self._parts(in_blocks(numbers, *_sizes(fields)), fields)
+        parts = self._parts(self._blocks(numbers, fields), fields)
         yield from map(bytes, filter(None, map(joined, parts)))
 
     def write(self, out: IO[bytes], numbers: Numbers, fields: bool) -> None:
         """Write what `written` gives to `out`. Where there are many messages, several processes share
         the work; what is written does not depend on it."""
-        blocks = in_blocks(numbers, *_sizes(fields))
+        blocks = self._blocks(numbers, fields)
         many = MANY_OBJECTS if fields else SOON
-        for part in self._parts(_first(blocks, many), fields):
+        first = blocks if self.capture.live else _first(blocks, many)
+        for part in self._parts(first, fields):
             out.write(joined(part))
             out.flush()
         rest = list(map(_brief, blocks))
@@ -110,10 +111,16 @@ class Runs:
             give_back_freed_memory()
             write_in_order(out, rest, lambda some: self._parts(some, fields))
 
+    def _blocks(self, numbers: Numbers, fields: bool) -> Iterator[Block]:
+        return in_blocks(numbers, *_sizes(fields), patience=0 if self.capture.live else WAIT)
+
     def _parts(self, given: Iterable[Block | range], fields: bool) -> Iterator[Part]:
         """The text of blocks in parts; b"" ends a block."""
         blocks = map(_array, given)
         if fields:
+            if self.capture.live:
+                for block in blocks:
+                    yield from self._objects.blocks([block])
             yield from self._objects.blocks(blocks)
             return
         for block in blocks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from time import monotonic
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from .holding import holder
 from .progress import Progress
 from .view import Capture, MessageView
+
+if TYPE_CHECKING:
+    from .query import Filter
 
 Wanted = str | Iterable[int] | None
 """A filter expression, the numbers of messages themselves, or None for all of them."""
@@ -57,24 +60,39 @@ def _parts(capture: Capture, expression: Wanted, limit: int | None) -> Iterator[
     if expression:
         from .query import compile as compiled
 
-        chosen = compiled(expression)  # what is wrong in it is told before the capture is read
-        capture.read()
-        progress, found = capture.progress or Progress(active=False), 0
-        try:
-            for step in chosen.search(capture.index, capture.message, holding=holder(capture)):
+        yield from _found(
+            capture, compiled(expression)
+        )  # what is wrong in it is told before reading
+        return
+    for first, behind in _read_on(capture):
+        yield np.arange(first + 1, behind + 1)
+
+
+def _found(capture: Capture, chosen: Filter) -> Iterator[Block]:
+    """The messages that a filter takes: of a whole capture, or of one that comes, as far as it came."""
+    stretches = _read_on(capture) if capture.live else [(0, capture.read().count)]
+    progress, found = capture.progress or Progress(active=False), 0
+    index, opened, holding = capture.index, capture.message, holder(capture)
+    try:
+        for first, behind in stretches:
+            for step in chosen.search(index, opened, first, behind, holding=holding):
                 if len(step.rows):
                     progress.clear()
                     found += len(step.rows)
                 yield np.asarray(step.rows, np.int64) + 1
                 capture.undecided = chosen.gave_up
-                progress.searching(step.done, step.total, found)
-        finally:
-            progress.clear()
-        return
+                progress.searching(first + step.done, behind, found)
+        capture.passed = found
+    finally:
+        progress.clear()
+
+
+def _read_on(capture: Capture) -> Iterator[tuple[int, int]]:
+    """Read to the end: where the messages begin, and end, that are new in the index after each batch."""
     done = 0
     batches = iter(capture.batches()) if not capture.index.complete else iter(())
     while True:
-        yield np.arange(done + 1, capture.count + 1)
+        yield done, capture.count
         done = capture.count
         try:
             next(batches)
@@ -104,25 +122,24 @@ def _arrays(numbers: Numbers) -> Iterator[Block]:
             yield np.array([each, *islice(source, AT_ONCE - 1)], np.int64)
 
 
-def in_blocks(numbers: Numbers, size: int, most: int) -> Iterator[Block]:
+def in_blocks(numbers: Numbers, size: int, most: int, patience: float = WAIT) -> Iterator[Block]:
     """`numbers` in arrays of `size` numbers, each twice as large as the one before, up to `most`. What a
-    search has found does not wait longer than WAIT for more."""
+    search has found does not wait longer than `patience`, in seconds, for more."""
     held: list[Block] = []
     count, begun = 0, monotonic()
     for part in _arrays(numbers):
         held.append(part)
         count += len(part)
-        if count < size:
-            if count and monotonic() - begun > WAIT:
-                yield np.concatenate(held)
-                held, count, begun = [], 0, monotonic()
-            continue
-        rest = np.concatenate(held)
-        while len(rest) >= size:
-            yield rest[:size]
-            rest = rest[size:]
-            size = min(size * 2, most)
-        held, count, begun = [rest], len(rest), monotonic()
+        if count >= size:
+            rest = np.concatenate(held)
+            while len(rest) >= size:
+                yield rest[:size]
+                rest = rest[size:]
+                size = min(size * 2, most)
+            held, count, begun = [rest], len(rest), monotonic()
+        if count and monotonic() - begun >= patience:
+            yield np.concatenate(held)
+            held, count, begun = [], 0, monotonic()
     if count:
         yield np.concatenate(held)
 

@@ -105,7 +105,7 @@ class Capture:
             if begun is not None:
                 begun.close()
             raise
-        self.files = begun.files if begun is not None else open_capture_files(paths)
+        self.files = begun.files if begun is not None else open_capture_files(paths, live=True)
 
     def _prepare(self, paths: Sequence[str], options: Options | None, index: Index) -> None:
         self.paths = list(paths)
@@ -116,6 +116,7 @@ class Capture:
         self._last: tuple[int, MessageView] | None = None
         self._reading: Iterator[Batch] | None = None
         self.undecided = 0  # values that a filter's pattern took too long for
+        self.passed: int | None = None  # messages that a filter took, once all were asked
 
     def __enter__(self) -> Capture:
         return self
@@ -152,8 +153,15 @@ class Capture:
             if self.progress is not None:
                 self.progress.clear()
 
+    @property
+    def live(self) -> bool:
+        """Whether messages still come, as someone sends them: what has come is not held back."""
+        return self.files.live and not self.index.complete
+
     def read(self) -> Capture:
         """Read to the end."""
+        if self._reading is None:
+            self.files.wait_for_all()
         for _ in self.batches():
             pass
         return self

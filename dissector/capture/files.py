@@ -81,6 +81,7 @@ class CaptureFiles:
         labels: Sequence[str] = (),
         growing: bool = False,
         follow: Callable[[], bool] | None = None,
+        live: bool = False,
     ) -> None:
         self.notes = Notes()
         self.batch_frames, self.batch_bytes = batch_frames, batch_bytes
@@ -91,8 +92,13 @@ class CaptureFiles:
         _allow_files(len(paths))
         for number, path in enumerate(paths):
             label = labels[number] if labels else ""
-            source = Source(number, fspath(path), spool_limit, label=label, growing=growing)
+            source = Source(
+                number, fspath(path), spool_limit, label=label, growing=growing,
+                live=live and len(paths) == 1,
+            )  # fmt: skip
             self.sources.append(source)
+            if source.live:
+                follow = source.more
         self._shorter: dict[int, tuple[int, Finding]] = {}
         self.follows = growing or follow is not None
         self._readers = [_reader(source, self.notes, follow) for source in self.sources]
@@ -106,7 +112,23 @@ class CaptureFiles:
     def close(self) -> None:
         """Forget the mappings; spooled temporary files go with them."""
         self._readers.clear()
+        for source in self.sources:
+            source.close()
         self.sources.clear()
+
+    @property
+    def live(self) -> bool:
+        """Whether `batches` gives what a stream brings, as it comes."""
+        return any(source.live for source in self.sources)
+
+    def wait_for_all(self) -> None:
+        """Take a stream up to its end before anything of it is read: that is faster than as it comes."""
+        for source in self.sources:
+            if source.live:
+                while source.more():
+                    pass
+                source.grow()
+                self.follows = False
 
     @property
     def interfaces(self) -> list[Interface]:
@@ -252,12 +274,14 @@ def open_capture_files(
     labels: Sequence[str] = (),
     growing: bool = False,
     follow: Callable[[], bool] | None = None,
+    live: bool = False,
 ) -> CaptureFiles:
     """Open captures ("-" is standard input) as one. Raises CaptureError: one line, what to try.
 
     labels: what the files are called, where their paths do not say it. growing: they are still
     written: what is asked for beyond their end is looked for. follow: `batches` goes on at the end of
-    the (one) file as long as this, which waits a little each time, gives True.
+    the (one) file as long as this, which waits a little each time, gives True. live: so they do with the
+    (one) stream, in place of waiting for its end here.
     """
     if not paths:
         raise CaptureError("no capture named; give one or more pcap or pcapng files")
@@ -269,6 +293,7 @@ def open_capture_files(
         labels=labels,
         growing=growing,
         follow=follow,
+        live=live,
     )
 
 

@@ -12,35 +12,25 @@ import mmap
 import os
 import stat
 import sys
-import tempfile
 import weakref
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from dissector.capture.frames import FILE_SHIFT
+from dissector.capture.spool import Spool, read_blocks, read_some
+from dissector.capture.unpacking import CutError, unpacker
 from dissector.errors import CaptureError, ShorterError
-from dissector.findings import Finding, finding
+from dissector.findings import Finding
 from dissector.text import visible
 
 STDIN = "-"
 """The path that means standard input."""
 
-BLOCK = 1 << 20
-"""Bytes read at a time while spooling: large enough that the loop costs nothing."""
-
 SPOOL_LIMIT = 1 << 38
 """Decompressed bytes at which spooling stops (256 GiB): a small file can expand without end."""
-
-_GZIP, _ZSTD, _LZ4, _LZ4_OLD = (
-    b"\x1f\x8b",
-    b"\x28\xb5\x2f\xfd",
-    b"\x04\x22\x4d\x18",
-    b"\x02\x21\x4c\x18",
-)
 
 MAGICS = {
     bytes.fromhex(text): kind
@@ -72,10 +62,10 @@ class Source:
 
     number: its place among the files. name: as the user gave it. kind: "pcap" or "pcapng".
     compression: "", "gzip", "zstd" or "lz4". size: bytes after decompression.
-    growing: another program still writes the file; `grow` maps what it appended.
+    growing: another program still writes the file; `grow` maps what it appended. live: so do it with a
+    stream, instead of waiting for its end. spool: where a stream and what was unpacked go.
     data: the mapping; u1, u2, u4, u8: read-only arrays over it in which item i is the (big-endian)
     number that begins at byte i, so that unaligned fields are gathered with one index array.
-    cut: the finding of a compressed stream that ends early, else None.
     """
 
     def __init__(
@@ -86,31 +76,60 @@ class Source:
         *,
         label: str = "",
         growing: bool = False,
+        live: bool = False,
     ) -> None:
         self.number = number
-        self.growing = growing
         self._file: int = -1
         self.base = number << FILE_SHIFT
         self.name = name
         self.label = label or ("standard input" if name == STDIN else visible(name))
         self.compression = ""
-        self.cut: Finding | None = None
-        self.spooled = False
+        self.spool: Spool | None = None
         with _errors(self.label), contextlib.ExitStack() as stack:
             file = stack.enter_context(_open(name, self.label))
             head = _head(file)
-            plain = _unpacker(head)
-            if plain or not _seekable(file):
-                self.compression = plain[0] if plain else ""
-                file = stack.enter_context(self._spool(file, head, plain, spool_limit))
+            packed, regular = unpacker(head), _seekable(file)
+            if packed or not regular:
+                self.compression = packed[0] if packed else ""
+                self.spool = Spool(
+                    file, b"" if regular else head, packed, self.label, spool_limit, self._kind
+                )
+                stack.callback(self.spool.close)
+                if live and not regular:
+                    self.spool.begin()
+                else:
+                    self.spool.all()
+                file = self.spool.file
             self.size = os.fstat(file.fileno()).st_size
             if not self.size:
                 raise CaptureError(self._empty())
             self._map(file.fileno())
             self.kind = self._kind(bytes(self.view[:16]))
-            if growing:
+            if growing or self.live:
                 self._file = os.dup(file.fileno())
                 weakref.finalize(self, os.close, self._file)
+            if self.live:
+                stack.pop_all()
+
+    @property
+    def live(self) -> bool:
+        """Whether it is a stream of which more may come: `more` waits for it."""
+        return self.spool is not None and not self.spool.ended
+
+    @property
+    def cut(self) -> Finding | None:
+        """What was wrong at the end of a stream or of compressed data."""
+        return self.spool.cut if self.spool is not None else None
+
+    def more(self) -> bool:
+        """Wait for more of a stream; whether still more may come."""
+        return self.spool is not None and self.spool.more()
+
+    def close(self) -> None:
+        """Take no more of a stream."""
+        if self.live:
+            assert self.spool is not None
+            self.spool.close()
 
     def _map(self, file: int) -> None:
         self.data = mmap.mmap(file, self.size, access=mmap.ACCESS_READ)
@@ -137,7 +156,7 @@ class Source:
         touch bytes asks here first: readers and streams for each batch, all others for each piece. What
         remains is a file that is cut in the milliseconds between, or cut and longer again.
         """
-        if not self.spooled and min(stop, self.size) > self.data.size():
+        if self.spool is None and min(stop, self.size) > self.data.size():
             raise ShorterError(self.label, self.number, stop if at < 0 else at)
 
     def numbers(self, dtype: str) -> np.ndarray[Any, Any]:
@@ -176,43 +195,13 @@ class Source:
             "give a pcap or pcapng file, plain or packed with gzip, zstd or lz4"
         )
 
-    def _spool(
-        self, file: IO[bytes], head: bytes, plain: tuple[str, Unpack] | None, limit: int
-    ) -> IO[bytes]:
-        out = tempfile.TemporaryFile(prefix="pgdissect-")  # noqa: SIM115 - the caller closes it
-        self.spooled = True
-        total = 0
-        blocks = _blocks(file, head)
-        try:
-            for block in plain[1](blocks) if plain else blocks:
-                if not total:
-                    self._kind(block[:16])  # before what has no end fills the disk
-                out.write(block)
-                total += len(block)
-                if total > limit:
-                    self.cut = finding(
-                        "file-cut", total, file=self.label, what=f"unpacking stops at {limit} bytes"
-                    )
-                    break
-        except _CutError as cut:
-            what = f"the {self.compression} data {cut}"
-            self.cut = finding("file-cut", total, file=self.label, what=what)
-        except OSError as error:
-            out.close()
-            raise CaptureError(
-                f"{self.label}: cannot spool to {tempfile.gettempdir()}: {error.strerror}; "
-                "point TMPDIR at a folder with room"
-            ) from error
-        out.flush()
-        return out
-
 
 def is_plain_file(name: str) -> bool:
     """Whether the capture can be mapped as it is: a regular file that is not compressed."""
     if name == STDIN:
         return False
     with _errors(visible(name)), _open(name, visible(name)) as file:
-        return _seekable(file) and _unpacker(_head(file)) is None
+        return _seekable(file) and unpacker(_head(file)) is None
 
 
 def open_input() -> IO[bytes]:
@@ -229,22 +218,15 @@ def plain_blocks(name: str, opened: IO[bytes] | None = None) -> Iterator[bytes]:
     label = "standard input" if name == STDIN else visible(name)
     with _errors(label), opened or _open(name, label) as file:
         head = _head(file)
-        plain = _unpacker(head)
-        source = _blocks(file, head)
+        packed = unpacker(head)
+        source = read_blocks(file, b"" if _seekable(file) else head)
         try:
-            yield from plain[1](source) if plain else source
-        except _CutError as cut:
-            kind = plain[0] if plain else ""
+            yield from packed[1](source) if packed else source
+        except CutError as cut:
+            kind = packed[0] if packed else ""
             raise CaptureError(
                 f"{label}: the {kind} data {cut}; what came before is shown"
             ) from cut
-
-
-Unpack = Callable[[Iterator[bytes]], Iterator[bytes]]
-
-
-class _CutError(Exception):
-    """Compressed data ends early or is damaged; what came out before is good."""
 
 
 def overlapping(data: Any, size: int, dtype: str) -> np.ndarray[Any, Any]:
@@ -276,13 +258,13 @@ def _errors(label: str) -> Iterator[None]:
 
 def _open(name: str, label: str) -> IO[bytes]:
     if name != STDIN:
-        return Path(name).open("rb")
+        return Path(name).open("rb", buffering=0)
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None or sys.stdin.isatty():
         raise CaptureError(
             f"{label}: a terminal, or closed; pipe a capture in: tcpdump -w - | pgdissect list -"
         )
-    return os.fdopen(os.dup(stream.fileno()), "rb")
+    return os.fdopen(os.dup(stream.fileno()), "rb", buffering=0)
 
 
 def _seekable(file: IO[bytes]) -> bool:
@@ -291,69 +273,9 @@ def _seekable(file: IO[bytes]) -> bool:
 
 def _head(file: IO[bytes]) -> bytes:
     """The first bytes, read from the stream; a regular file is rewound."""
-    head = file.read(4)
+    head = b""
+    while len(head) < 4 and (more := read_some(file, 4 - len(head))):
+        head += more
     if _seekable(file):
         file.seek(0)
-        return head
     return head
-
-
-def _blocks(file: IO[bytes], head: bytes) -> Iterator[bytes]:
-    if head and not _seekable(file):
-        yield head
-    read = getattr(file, "read1", file.read)  # what a pipe has, without waiting for a whole block
-    while block := read(BLOCK):
-        yield block
-
-
-def _unpacker(head: bytes) -> tuple[str, Unpack] | None:
-    if head.startswith(_GZIP):
-        return "gzip", _gunzip
-    if head == _ZSTD or (len(head) == 4 and head[1:] == b"\x2a\x4d\x18" and head[0] & 0xF0 == 0x50):
-        return "zstd", _unzstd
-    if head in (_LZ4, _LZ4_OLD):
-        return "lz4", _unlz4
-    return None
-
-
-def _chunks(
-    make: Callable[[], Any], errors: type[Exception], step: int, blocks: Iterator[bytes]
-) -> Iterator[bytes]:
-    """Members one after the other through decompressor objects with eof and unused_data.
-
-    step: packed bytes given at once, so that what hostile data unpacks to at once stays below 128 MiB.
-    """
-    machine, begun = make(), False
-    for rest in (block[i : i + step] for block in blocks for i in range(0, len(block), step)):
-        while rest:
-            if not begun and not rest.strip(b"\0"):
-                break  # zero padding after the last member
-            try:
-                out = machine.decompress(rest)
-            except errors as error:
-                raise _CutError(f"is damaged ({error})") from error
-            begun = True
-            if out:
-                yield out
-            rest = b""
-            if machine.eof:
-                rest, machine, begun = machine.unused_data, make(), False
-    if begun:
-        raise _CutError("ends early")
-
-
-def _gunzip(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    return _chunks(lambda: zlib.decompressobj(wbits=31), zlib.error, 1 << 16, blocks)
-
-
-def _unzstd(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    import zstandard
-
-    make = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj
-    return _chunks(make, zstandard.ZstdError, 1 << 12, blocks)
-
-
-def _unlz4(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    import lz4.frame
-
-    return _chunks(lz4.frame.LZ4FrameDecompressor, RuntimeError, 1 << 18, blocks)
