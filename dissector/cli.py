@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import io
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from typing import Any, NoReturn
 import click
 
 from .errors import UsageProblem, UserError
+from .standard import not_written, prepare_streams, silence
 from .text import visible
 
 RELEASES = click.IntRange(10, 19)
@@ -360,7 +360,7 @@ def tour(capture: str | None) -> None:
 def main(args: list[str] | None = None) -> NoReturn:
     """The entry point: runs a command and turns problems into one line and an exit code."""
     try:
-        _streams()
+        prepare_streams()
         code = pgdissect.main(args, standalone_mode=False) or 0
         sys.stdout.flush()
     except click.exceptions.Abort:
@@ -379,11 +379,11 @@ def main(args: list[str] | None = None) -> NoReturn:
         click.echo(f"pgdissect: {problem}", err=True)
         code = 1
     except (BrokenPipeError, _ClosedPipeError):
-        _silence()
+        silence()
         code = 0
     except OSError as problem:
-        _silence()
-        click.echo(f"pgdissect: {_written(problem)}", err=True)
+        silence()
+        click.echo(f"pgdissect: {not_written(problem)}", err=True)
         code = 1
     except MemoryError:
         click.echo(
@@ -394,38 +394,3 @@ def main(args: list[str] | None = None) -> NoReturn:
     with contextlib.suppress(OSError):
         sys.stderr.flush()
     sys.exit(code)
-
-
-def _streams() -> None:
-    """Give the standard streams that are closed a place, and let none refuse a character or lose what the
-    system does not take at once.
-
-    Raises UserError where standard output is closed: what was asked for would be lost.
-    """
-    if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - for the rest of the process
-    if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - the flush at the end needs one
-        raise UserError("standard output is closed; send it to a file or a pipe")
-    raw = getattr(sys.stdout, "buffer", None)
-    if isinstance(
-        raw, io.RawIOBase
-    ):  # python -u: where a disk is full, a part would be written, and no error
-        sys.stdout = io.TextIOWrapper(
-            io.BufferedWriter(raw), encoding=sys.stdout.encoding, line_buffering=True
-        )
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
-def _written(problem: OSError) -> str:
-    """The line for output that could not be written."""
-    where = visible(str(problem.filename)) if problem.filename else "standard output"
-    return f"{where}: {problem.strerror or problem}; write to another place, or make room"
-
-
-def _silence() -> None:
-    """Nobody takes the output: write the rest nowhere, so that exit stays quiet too."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -21,6 +21,7 @@ from itertools import chain
 from typing import IO, NoReturn, TypeVar
 
 from .errors import UserError
+from .patience import patiently, write_all
 
 Block = TypeVar("Block")
 
@@ -244,7 +245,7 @@ def _writing(blocks: Sequence[Block], work: Work[Block], target: int, turn: _Tur
             elif isinstance(part, list):
                 _write_pieces(target, part)
             else:
-                _write(target, part)
+                write_all(target, part)
 
 
 def _weight(part: Part) -> int:
@@ -254,15 +255,15 @@ def _weight(part: Part) -> int:
 def _write_pieces(target: int, pieces: list[bytes]) -> None:
     for i in range(0, len(pieces), AT_ONCE):
         some = pieces[i : i + AT_ONCE]
-        done = os.writev(target, some)
+        done = patiently(os.writev, target, some)
         if done < sum(map(len, some)):
-            _write(target, b"".join(some)[done:])
+            write_all(target, b"".join(some)[done:])
 
 
 def _sending(blocks: Sequence[Block], work: Work[Block], sink: int) -> None:
     for data in work(blocks):
         text = joined(data)
-        _write(sink, len(text).to_bytes(8, "big") + text)
+        write_all(sink, len(text).to_bytes(8, "big") + text)
 
 
 # -- one child
@@ -314,7 +315,7 @@ def _run(run: Callable[[int], None], sink: int) -> NoReturn:
 
 def _tell(sink: int, code: int, text: str = "") -> None:
     told = text.encode("utf-8", "backslashreplace")
-    _write(sink, (FAILED | code).to_bytes(8, "big") + len(told).to_bytes(8, "big") + told)
+    write_all(sink, (FAILED | code).to_bytes(8, "big") + len(told).to_bytes(8, "big") + told)
 
 
 def _received(pipe: int) -> bytes:
@@ -337,12 +338,6 @@ def _stop(children: dict[int, int]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGTERM)
         os.waitpid(child, 0)
-
-
-def _write(to: int, data: bytes | memoryview) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(to, rest) :]
 
 
 def _exactly(pipe: int, size: int) -> bytes:

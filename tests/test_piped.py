@@ -192,3 +192,62 @@ def wait_until_taken(child: subprocess.Popen[bytes]) -> None:
             return
         time.sleep(0.1)
     pytest.fail("it reads nothing")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("list", "-"),
+        ("export", "-", "--format", "ndjson", "--fields"),
+        ("export", "-", "--format", "csv"),
+        ("export", "-", "--format", "pcap"),
+        ("explain", "--json"),
+    ],
+    ids=" ".join,
+)
+def test_output_waits_for_room_in_a_pipe_that_does_not(words: tuple[str, ...]) -> None:
+    """As node.js and ssh make them: what does not fit is refused by the system, not waited for."""
+    expected = b"".join(whole(*words, name="pg18-proto4.pcap"))
+    assert len(expected) > 1 << 17
+    source, sink = os.pipe()
+    os.set_blocking(sink, False)
+    file = [str(CAPTURES / "pg18-proto4.pcap") if word == "-" else word for word in words]
+    command = [sys.executable, "-m", "dissector", *file]
+    with subprocess.Popen(command, cwd=ROOT, stdout=sink, stderr=subprocess.PIPE) as child:
+        got = b""
+        while len(got) < 1 << 16:  # full by then, or soon
+            got += os.read(source, 1 << 12)
+        assert not os.get_blocking(sink)  # the flag is its owner's, too
+        os.close(sink)
+        with os.fdopen(source, "rb") as rest:
+            got += rest.read()
+        assert child.stderr is not None
+        said = child.stderr.read()
+    assert got == expected
+    assert child.returncode == 0, said
+
+
+PARALLEL = """
+import sys
+from dissector import parallel
+text = [bytes([65 + i]) * 100_000 for i in range(6)]
+def work(blocks):
+    for i in blocks:
+        yield [text[i][:50_000], text[i][50_000:]] if {pieces} else text[i]
+        yield b""
+parallel.write_in_order(open(1, "wb"), range(6), work, 2)
+"""
+
+
+@pytest.mark.parametrize("pieces", [False, True])
+def test_processes_wait_for_room_as_well(pieces: bool) -> None:
+    source, sink = os.pipe()
+    os.set_blocking(sink, False)
+    command = [sys.executable, "-c", PARALLEL.format(pieces=pieces)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=sink, stderr=subprocess.PIPE) as child:
+        os.close(sink)
+        with os.fdopen(source, "rb") as rest:
+            got = rest.read()
+        assert child.stderr is not None
+        assert child.stderr.read() == b""
+    assert got == b"".join(bytes([65 + i]) * 100_000 for i in range(6))
