@@ -151,6 +151,11 @@ def closing_words(capture: Capture) -> Iterator[str]:
             f"{capture.undecided} values took the pattern too long and count as not matching; "
             "write a simpler one"
         )
+    if capture.passed == 0 and len(index):
+        yield (
+            f"0 of {len(index):,} messages match; {_pasted(capture, ['stats'])} tells which messages, "
+            "relations and connections there are"
+        )
     places = index.rows.where(lambda severity: severity > 0, "severity")
     bad = len(places)
     if not len(index) and index.complete:
@@ -172,9 +177,12 @@ def closing_words(capture: Capture) -> Iterator[str]:
 
 
 def _way_to_them(capture: Capture, them: str) -> str:
-    """The command that lists messages with findings, ready to be pasted where that can be."""
+    """The command that lists messages with findings."""
+    return f"{_pasted(capture, ['list', '--filter', 'severity >= note'])} shows {them}"
+
+
+def _pasted(capture: Capture, words: list[str]) -> str:
+    """A command for the same captures, ready to be pasted where that can be."""
     captures = [source.name for source in capture.files.sources]
-    line = visible(command(["list", "--filter", "severity >= note"], captures, capture.options))
-    if STDIN in captures:
-        return f"given the same input, {line} shows {them}"
-    return f"{line} shows {them}"
+    line = visible(command(words, captures, capture.options))
+    return f"given the same input, {line}" if STDIN in captures else line

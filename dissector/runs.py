@@ -22,7 +22,7 @@ from .parallel import Part, joined, processors, write_in_order
 from .quick import QUICK, ROWS, Kind
 from .rows import COLUMNS, DECRYPTED, INCOMPLETE
 from .schemas import Schema
-from .selection import WAIT, Block, Numbers, in_blocks
+from .selection import Block, Numbers, in_blocks
 from .taken import UnusualError
 from .times import SECOND, iso_time
 from .view import Capture, MessageView
@@ -112,7 +112,7 @@ class Runs:
             write_in_order(out, rest, lambda some: self._parts(some, fields))
 
     def _blocks(self, numbers: Numbers, fields: bool) -> Iterator[Block]:
-        return in_blocks(numbers, *_sizes(fields), patience=0 if self.capture.live else WAIT)
+        return in_blocks(numbers, *_sizes(fields), live=self.capture.live)
 
     def _parts(self, given: Iterable[Block | range], fields: bool) -> Iterator[Part]:
         """The text of blocks in parts; b"" ends a block."""

@@ -122,9 +122,9 @@ def _arrays(numbers: Numbers) -> Iterator[Block]:
             yield np.array([each, *islice(source, AT_ONCE - 1)], np.int64)
 
 
-def in_blocks(numbers: Numbers, size: int, most: int, patience: float = WAIT) -> Iterator[Block]:
+def in_blocks(numbers: Numbers, size: int, most: int, live: bool = False) -> Iterator[Block]:
     """`numbers` in arrays of `size` numbers, each twice as large as the one before, up to `most`. What a
-    search has found does not wait longer than `patience`, in seconds, for more."""
+    search has found does not wait longer than WAIT for more; live: nothing waits."""
     held: list[Block] = []
     count, begun = 0, monotonic()
     for part in _arrays(numbers):
@@ -137,7 +137,7 @@ def in_blocks(numbers: Numbers, size: int, most: int, patience: float = WAIT) ->
                 rest = rest[size:]
                 size = min(size * 2, most)
             held, count, begun = [rest], len(rest), monotonic()
-        if count and monotonic() - begun >= patience:
+        if count and monotonic() - begun >= (0 if live else WAIT):
             yield np.concatenate(held)
             held, count, begun = [], 0, monotonic()
     if count:

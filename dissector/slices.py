@@ -26,7 +26,7 @@ from .chosen import Array, Frames, frames_of
 from .contents import MAY_HOLD_SECRETS
 from .records import MASK, secret_ranges
 from .rows import ASSUMED, COLUMNS, DECRYPTED, DIRECTIONS, INCOMPLETE, NO_LSN, Row
-from .selection import WAIT, Numbers, in_blocks
+from .selection import Numbers, in_blocks
 from .spec import Field
 from .text import visible
 from .times import iso_time
@@ -220,8 +220,7 @@ def csv_rows(capture: Capture, numbers: Numbers) -> Iterator[bytes]:
     writer = csv.writer(text)
     writer.writerow(CSV_COLUMNS)
     labels = _Labels(capture)
-    patience = 0 if capture.live else WAIT
-    for block in in_blocks(numbers, AT_ONCE, AT_ONCE, patience):
+    for block in in_blocks(numbers, AT_ONCE, AT_ONCE, capture.live):
         writer.writerows(labels.rows(block.tolist()))
         yield text.getvalue().encode()
         text.seek(0)

@@ -95,6 +95,28 @@ def test_nothing_of_postgresql_is_one_line(tmp_path: Path) -> None:
     assert "80" in line
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["list"], ["export", "--format", "csv"], ["export", "--format", "ndjson"]],
+    ids=" ".join,
+)
+def test_a_filter_that_takes_nothing_says_so(words: list[str]) -> None:
+    done = run(*words, PG, "--filter", 'relation == "no.such"')
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == ("csv" in words)  # its head
+    (line,) = done.stderr.decode().splitlines()
+    count = len(run("list", PG).stdout.splitlines())
+    assert line.startswith(f"0 of {count} messages match; pgdissect stats {PG} tells ")
+    piped = run(*words, "-", "--filter", 'relation == "no.such"', stdin=Path(PG).read_bytes())
+    assert f"0 of {count} messages match; given the same input, " in piped.stderr.decode()
+    large = str(CAPTURES / "pg18-proto4.pcap")
+    said = run("list", large, "--filter", "xid == 1").stderr.decode()
+    assert f"0 of {len(run('list', large).stdout.splitlines()):,} messages match" in said
+    assert b"match" not in run(*words, PG, "--filter", "message == Begin").stderr
+    assert b"match" not in run("list", PG, "--limit", "0", "--filter", "xid == 1").stderr
+    assert b"match" not in run(*words, PG).stderr
+
+
 def test_lost_bytes_of_what_is_not_recognised_are_one_note(tmp_path: Path) -> None:
     """They may be the reason why it was not recognised."""
     requests = [(side, bytes([200 + side]) * 1000) for side in (0, 1) * 12]
