@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -35,3 +36,8 @@ def words(captures: Sequence[str], options: Options) -> list[str]:
 def command(verb: Sequence[str], captures: Sequence[str], options: Options) -> str:
     """A line that a shell takes: ``pgdissect VERB... OPTIONS... CAPTURES...``."""
     return shlex.join(["pgdissect", *verb, *words(captures, options)])
+
+
+def install(package: str) -> str:
+    """The line that installs `package` beside this program, wherever and however that was installed."""
+    return shlex.join([sys.executable or "python3", "-m", "pip", "install", package])

@@ -197,7 +197,7 @@ def live(interface: str, ports: tuple[int, ...], write: str | None, recorder: st
     help="Port of the web server, on this machine only.",
 )
 def serve(captures: tuple[str, ...], web_port: int, strict: bool, **given: Any) -> None:
-    """Show captures in a browser, on this machine only (needs the extra `serve`)."""
+    """Show captures in a browser, on this machine only (needs the package textual-serve)."""
     from tui.serving import serve_captures
 
     sys.exit(serve_captures(list(captures), _options(given), web_port))

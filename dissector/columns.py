@@ -57,9 +57,7 @@ def column_values(tree: Node, schema: Schema) -> Iterator[ColumnValue]:
     if not isinstance(inner.declaration, Message):
         return
     types = dict(schema.types)
-    wanted = {"relation": ("old", "new"), "row": ("columns",), "parameters": ("parameters",)}
-    names = wanted.get(schema.kind, ("old", "new") if inner.declaration.layer == "pgoutput" else ())
-    for part in names:
+    for part in _parts(inner.declaration, schema):
         node = inner.child(part)
         if node is None:
             continue
@@ -76,6 +74,15 @@ def column_values(tree: Node, schema: Schema) -> Iterator[ColumnValue]:
                 types,
             )
             yield ColumnValue(part, index, state, leaf, column, typed)
+
+
+def _parts(message: Message, schema: Schema) -> tuple[str, ...]:
+    """Names of what holds values in `message`; others with a Schema, as RowDescription, only make it."""
+    if message.layer == "pgoutput":
+        return "old", "new"
+    described = {("DataRow", "row"): "columns", ("Bind", "parameters"): "parameters"}
+    part = described.get((message.name, schema.kind))
+    return (part,) if part is not None else ()
 
 
 def _plain(repeat: Node, schema: Schema) -> Iterator[tuple[str, Node]]:

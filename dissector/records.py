@@ -176,15 +176,16 @@ def _add_column(
     found: dict[str, Any], column: ColumnValue, context: Context, view: Opened | None
 ) -> None:
     found["state"] = column.state
-    if column.missing:
-        return
-    found["display"] = column.text(context)
+    if not column.missing:
+        found["display"] = column.text(context)
     if column.column is None:
         return
     types = dict(view.schema.types) if view is not None else {}
     name = values.type_name(column.column.type_oid, column.column.type_modifier, types)
     found["column"] = json_text(column.column.name)
     found["type"] = json_text(name)
+    if column.missing:
+        return
     if column.state == "text":
         found["value"] = json_text(column.typed.text)
     elif column.state == "binary" and column.typed.known:

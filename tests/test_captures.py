@@ -14,6 +14,7 @@ from dissector.columns import column_values
 from dissector.decode import decode
 from dissector.findings import Severity
 from dissector.node import leaves, messages
+from dissector.records import record
 from dissector.rows import DIRECTIONS, INCOMPLETE
 from dissector.view import Capture, open_capture
 
@@ -79,6 +80,20 @@ def test_kinds_and_tuple_states_are_counted_as_the_recorder_counted_them(
             states[(old if each.part == "old" else "N") + letters[each.state]] += 1
     wanted = {k: v for k, v in facts(name)["tuples"].items() if len(k) == 2}
     assert states == Counter(wanted)
+
+
+def test_a_state_is_that_of_a_value_and_comes_with_its_column(opened: tuple[str, Capture]) -> None:
+    """RowDescription and Relation describe columns; they hold none."""
+    _, capture = opened
+    holders = {"Insert", "Update", "Delete", "DataRow", "Bind"}
+    kinds = set()
+    for number in range(1, capture.count + 1):
+        view = capture.message(number)
+        stated = [f for f in record(capture, view, fields=True)["fields"] if "state" in f]
+        assert not stated or view.path[-1] in holders
+        assert all({"column", "type"} <= set(each) for each in stated)
+        kinds.update(view.path[-1:] if stated else ())
+    assert {"Insert", "Update"} <= kinds
 
 
 def test_columns_have_the_names_and_types_of_the_servers_catalog(

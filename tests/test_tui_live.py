@@ -17,11 +17,12 @@ import pytest
 from test_tui_pty import Terminal
 
 from dissector import live
+from dissector.errors import UserError
 from dissector.index import Options
 from dissector.live import Recorder, RecordingError, capture_filter, command
 from dissector.session import Assumptions
 from dissector.view import open_capture
-from tui.serving import HOST
+from tui.serving import HOST, serve_captures
 from tui.serving import command as served
 
 CAPTURES = Path(__file__).parent.parent / "captures"
@@ -216,6 +217,13 @@ def test_serving_takes_the_same_options_and_stays_on_this_machine():
         "[a b.pcap]", "[-x.pcap]",
     ]  # fmt: skip
     assert HOST == "127.0.0.1"
+
+
+def test_what_serving_lacks_is_installed_beside_this_program(monkeypatch):
+    monkeypatch.setitem(sys.modules, "textual_serve.server", None)  # as if it were not there
+    with pytest.raises(UserError) as raised:
+        serve_captures([str(TOUR)], Options(), 8000)
+    assert str(raised.value).endswith(f": {sys.executable} -m pip install textual-serve")
 
 
 def test_a_page_is_served():

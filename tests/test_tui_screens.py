@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -269,7 +270,7 @@ async def test_health_plots_or_says_what_is_missing(tour, monkeypatch):
     monkeypatch.setattr("tui.screens.health.find_spec", lambda name: None)
     async with opened(CaptureSource(tour), (80, 24)) as pilot:
         await press(pilot, "f6")
-        assert "pip install 'pgdissect[plots]'" in shown(pilot)
+        assert f"{sys.executable} -m pip install textual-plotext" in shown(pilot).replace("\n", "")
 
 
 def test_health_counts_what_the_capture_holds(tour):

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from dissector.again import words
+from dissector.again import install, words
 from dissector.errors import UserError
 from dissector.index import Options
 
@@ -38,6 +38,6 @@ def _server_class() -> Any:
         from textual_serve.server import Server
     except ImportError as error:
         raise UserError(
-            "serving needs an extra package; try: pip install 'pgdissect[serve]'"
+            f"serving needs an extra package; try: {install('textual-serve')}"
         ) from error
     return Server

@@ -46,9 +46,8 @@ class Stage:
         try:
             import psycopg
         except ImportError:
-            raise RecorderError(
-                "conversations need psycopg; pip install 'psycopg[binary]>=3.3'"
-            ) from None
+            hint = f"{sys.executable} -m pip install 'psycopg[binary]>=3.3'"
+            raise RecorderError(f"conversations need psycopg; try: {hint}") from None
         chosen: dict[str, Any] = {
             "host": "127.0.0.1", "port": self.server.port, "user": "postgres",
             "dbname": "postgres", "sslmode": "disable", "gssencmode": "disable",

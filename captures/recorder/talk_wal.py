@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 
@@ -299,7 +300,8 @@ def _psycopg2(stage: Stage) -> None:
     try:
         import psycopg2.extras  # type: ignore[import-untyped]
     except ImportError:
-        raise RecorderError("this capture needs psycopg2; pip install psycopg2-binary") from None
+        hint = f"{sys.executable} -m pip install psycopg2-binary"
+        raise RecorderError(f"this capture needs psycopg2; try: {hint}") from None
     admin = stage.server.connect()
     options = {"proto_version": "1", "publication_names": "pub"}
     connection = psycopg2.connect(

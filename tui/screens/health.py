@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Static
 
+from dissector.again import install
 from dissector.health import Series, commits, delay, lag, traffic
 from tui.actions import bindings
 from tui.key_line import KeyLine
@@ -20,7 +21,7 @@ from tui.still import still
 
 MISSING = (
     "The plots need the package textual-plotext. Install it beside pgdissect:\n\n"
-    "    pip install 'pgdissect[plots]'\n\nEverything else works without it."
+    f"    {install('textual-plotext')}\n\nEverything else works without it."
 )
 
 
