@@ -125,6 +125,8 @@ def _opened(captures: tuple[str, ...], given: dict[str, Any]) -> Any:
 def _finish(capture: Any, strict: bool) -> None:
     from .report import closing_words
 
+    if strict:
+        capture.read()  # what is wrong counts wherever it stands, also behind a limit
     for line in closing_words(capture):
         click.echo(line, err=True)
     if strict and capture.has_errors():
@@ -239,8 +241,6 @@ def list_(captures: tuple[str, ...], expression: str | None, limit: int | None, 
         from .progress import Progress
         from .report import write_list
 
-        if strict:
-            capture.read()  # what is wrong counts wherever it stands, also behind the limit
         capture.progress = Progress()
         write_list(capture, sys.stdout, expression, limit)
         _finish(capture, strict)

@@ -90,7 +90,7 @@ def _found(capture: Capture, chosen: Filter) -> Iterator[Block]:
 def _read_on(capture: Capture) -> Iterator[tuple[int, int]]:
     """Read to the end: where the messages begin, and end, that are new in the index after each batch."""
     done = 0
-    batches = iter(capture.batches()) if not capture.index.complete else iter(())
+    batches = iter(capture.batches(live=True)) if not capture.index.complete else iter(())
     while True:
         yield done, capture.count
         done = capture.count

@@ -82,7 +82,12 @@ def statistics(capture: Capture, watch: Watch | None = None) -> dict[str, Any]:
     span = {}
     if watch.span:
         first, last = watch.span
-        span = {"first": iso_time(first, 9), "last": iso_time(last, 9), "nanoseconds": last - first}
+        digits = _digits(capture)
+        span = {
+            "first": iso_time(first, digits),
+            "last": iso_time(last, digits),
+            "nanoseconds": last - first,
+        }
     return {
         "files": [
             {"name": s.label, "kind": s.kind, "compression": s.compression, "bytes": s.size}
@@ -102,6 +107,11 @@ def statistics(capture: Capture, watch: Watch | None = None) -> dict[str, Any]:
         "relations": _relations(capture, watch),
         "findings": _findings(capture),
     }
+
+
+def _digits(capture: Capture) -> int:
+    """Decimals of times: as many as the finest of the files has."""
+    return max((face.digits for face in capture.files.interfaces), default=9)
 
 
 MOST_SESSIONS = 1000
@@ -166,7 +176,10 @@ def _replication(capture: Capture, watch: Watch) -> list[dict[str, Any]]:
         }
         if at.confirmed_in:
             told |= {f"{n}_lsn": lsn(getattr(at, n)) for n in ("written", "flushed", "applied")}
-            told |= {"confirmed_in": at.confirmed_in, "confirmed_at": iso_time(at.confirmed_at, 9)}
+            told |= {
+                "confirmed_in": at.confirmed_in,
+                "confirmed_at": iso_time(at.confirmed_at, _digits(capture)),
+            }
         told |= {"behind_bytes": at.behind, "unconfirmed_transactions": at.waiting}
         told["first_unconfirmed_xid"] = at.first.xid if at.first else None
         told["open_xid"] = at.open.xid if at.open else None

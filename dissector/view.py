@@ -135,12 +135,15 @@ class Capture:
 
     # -- reading
 
-    def batches(self) -> Iterator[None]:
+    def batches(self, live: bool = False) -> Iterator[None]:
         """Read on, batch by batch: what came is in the index after each step.
 
-        Whoever reads on later goes on where the last one stopped: nothing is read twice.
+        Whoever reads on later goes on where the last one stopped: nothing is read twice. live: of a
+        stream, what has come; otherwise all of it is waited for first, which is quicker.
         """
         if self._reading is None:
+            if not live:
+                self.files.wait_for_all()
             streams = self._begun.streams if self._begun is not None else None
             self._reading = Indexer(self.files, self.options, streams=streams).batches()
         try:
@@ -160,8 +163,6 @@ class Capture:
 
     def read(self) -> Capture:
         """Read to the end."""
-        if self._reading is None:
-            self.files.wait_for_all()
         for _ in self.batches():
             pass
         return self

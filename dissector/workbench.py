@@ -386,6 +386,7 @@ def hex_record(found: Dissected, show_secrets: bool = False) -> dict[str, Any]:
         else relation and json_text(relation),
         "summary": summary(found, show_secrets),
         "findings": found_records(found.found),
+        "assumed": False,  # the command's options say it
         "payload": data[found.innermost.start : found.innermost.end].hex(),
         "fields": list(field_records(found.tree, found.context(show_secrets), found)),
     }

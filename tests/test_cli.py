@@ -95,6 +95,18 @@ def test_nothing_of_postgresql_is_one_line(tmp_path: Path) -> None:
     assert "80" in line
 
 
+@pytest.mark.parametrize("nano, text", [(False, ".000001Z"), (True, ".000001002Z")])
+def test_times_of_stats_have_the_resolution_of_the_capture(
+    nano: bool, text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "one.pcap"
+    number, made = frames(packets(CAPTURES / "pg11-small.pcap"))
+    at = 86_400_000_001_002
+    path.write_bytes(pcap((number, [(at, *rest) for _, *rest in made]), nano=nano))
+    told = json.loads(run("stats", str(path), "--json").stdout)["time"]
+    assert told["first"] == told["last"] == f"1970-01-02T00:00:00{text}"
+
+
 @pytest.mark.parametrize(
     "words",
     [["list"], ["export", "--format", "csv"], ["export", "--format", "ndjson"]],

@@ -441,6 +441,7 @@ def test_a_case_through_the_command_line(name: str, run: Any) -> None:
     assert told["message"] == told["path"][0]
     if name != "oauth" and "key" not in name.replace("update-key", "").replace("delete-key", ""):
         assert told["payload"] == case["hex"]
+        assert told["assumed"] is False
 
 
 def test_reasons_of_absent_positions(run: Any) -> None:

@@ -25,6 +25,7 @@ TOUR = (CAPTURES / "tour.pcapng").read_bytes()
 LIST = ("list", "-")
 NDJSON = ("export", "-", "--format", "ndjson")
 CSV = ("export", "-", "--format", "csv")
+STRICT = ("list", "-", "--strict")
 UPDATES = ("list", "-", "--filter", "message == Update")
 COLUMNS = ("export", "-", "--format", "ndjson", "--fields", "--filter", "value contains 'e'")
 
@@ -78,7 +79,7 @@ def records(data: bytes) -> list[int]:
     return ends
 
 
-@pytest.mark.parametrize("words", [LIST, NDJSON, CSV, UPDATES, COLUMNS], ids=" ".join)
+@pytest.mark.parametrize("words", [LIST, STRICT, NDJSON, CSV, UPDATES, COLUMNS], ids=" ".join)
 def test_what_came_is_written_while_more_is_waited_for(words: tuple[str, ...]) -> None:
     filtered = words[words.index("--filter") :] if "--filter" in words else ()
     frames = [json.loads(line)["frame"] for line in whole(*NDJSON, *filtered)]

@@ -175,9 +175,7 @@ class Source:
         if self.compression:
             return f"{self.label}: nothing inside the {self.compression} data; check the file"
         if self.name == STDIN:
-            return (
-                "standard input: no bytes came; pipe a capture in: tcpdump -w - | pgdissect list -"
-            )
+            return "standard input: no bytes came; pipe a capture in: tcpdump -U -w - | pgdissect list -"
         return f"{self.label}: the file is empty; was the recording flushed (tcpdump -U) or copied?"
 
     def _kind(self, head: bytes) -> str:
@@ -262,7 +260,7 @@ def _open(name: str, label: str) -> IO[bytes]:
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None or sys.stdin.isatty():
         raise CaptureError(
-            f"{label}: a terminal, or closed; pipe a capture in: tcpdump -w - | pgdissect list -"
+            f"{label}: a terminal, or closed; pipe a capture in: tcpdump -U -w - | pgdissect list -"
         )
     return os.fdopen(os.dup(stream.fileno()), "rb", buffering=0)
 
