@@ -54,7 +54,6 @@ CODES: dict[str, tuple[Severity, str]] = {
     "unknown-flag": (W, "{name} has the unknown bit {bit}"),
     "time-unset": (N, "some servers send 0 for a time that is not set"),
     "key-length": (W, "the key has {length} bytes; the manual allows {allowed}"),
-    "bad-encoding": (N, "not valid {encoding}; bytes that do not decode are shown as \\x.."),
     # framing and stream
     "bad-frame-length": (E, "message length {value}; a length counts itself and is at least 4"),
     "huge-message": (N, "only the first {shown} of {need} bytes of this message are taken apart"),

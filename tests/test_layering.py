@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dissector.findings import CODES
+
 ROOT = Path(__file__).parent.parent
 ORDER = (
     "spec", "catalogue", "node", "annotate", "decode", "reference", "capture", "session", "index",
@@ -121,3 +123,18 @@ def test_the_interface_parses_no_bytes() -> None:
         text = path.read_text()
         assert "struct" not in imports_of(path), path
         assert "from_bytes" not in text, path
+
+
+def test_every_finding_of_the_closed_list_can_be_made_and_none_beside_it() -> None:
+    """A code that nobody makes would be a promise of the list, and of the filter's names."""
+    words: set[object] = set()
+    made: set[object] = set()
+    for path in sources("dissector"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and path.name != "findings.py":
+                words.add(node.value)
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "finding":
+                made |= {a.value for a in node.args[:1] if isinstance(a, ast.Constant)}
+    assert set(CODES) <= words
+    assert made <= set(CODES)
+    assert "file-cut" in made  # the search finds something
