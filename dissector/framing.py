@@ -209,7 +209,8 @@ class Framer(Damage):
             if not (ends[0] or ends[1]):
                 return
             mine = int(not ends[0] or (ends[1] > 0 and places[1][0] < places[0][0]))
-            if self._held(sides[mine]):
+            side = sides[mine]
+            if waits(self.session, directions[mine], side.buffer[side.at]) and self._held(side):
                 mine = 1 - mine
                 if not ends[mine] or self._held(sides[mine]):
                     return

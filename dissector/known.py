@@ -80,7 +80,10 @@ class Context:
 
 
 NUMBERS = 256
-"""Schemas of a connection whose numbers are kept at hand."""
+"""Schemas of a connection whose numbers are kept at hand, and texts."""
+
+SHORT = 256
+"""Bytes of a text that is kept."""
 
 
 class Known:
@@ -120,6 +123,7 @@ class Known:
         self._made_from = self.base
         self._numbers: dict[int, tuple[Schema, str, int]] = {}
         self._reads: dict[str, Reads] = {}
+        self._texts: dict[str, dict[bytes, str]] = {}
 
     def dialect(self, direction: str) -> Dialect:
         """The Dialect for the next message of `direction`; the same object as long as it is the same."""
@@ -144,7 +148,19 @@ class Known:
 
     def text(self, value: Any) -> str:
         """A captured string in the connection's encoding."""
-        if isinstance(value, bytes | bytearray | memoryview):
+        if isinstance(value, bytes):
+            texts = self._texts.get(self.codec)
+            if texts is None:
+                texts = self._texts[self.codec] = {}
+            found = texts.get(value)
+            if found is None:
+                found = decode_text(value, self.codec)
+                if len(value) <= SHORT:
+                    if len(texts) >= NUMBERS:
+                        texts.clear()
+                    texts[value] = found
+            return found
+        if isinstance(value, bytearray | memoryview):
             return decode_text(bytes(value), self.codec)
         return "" if value is None else str(value)
 
