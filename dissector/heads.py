@@ -1,17 +1,15 @@
-"""An object's text up to the columns of a row, or all of it, in pieces: what is the same in all messages
-of a kind, and what differs between it; for many messages of one kind at once.
+"""An object's text up to the columns of a row, or all of it, for many messages of one kind at once: a form of
+what is the same in all of them, and what differs, in columns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
-from itertools import repeat
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from .cells import Cell
-from .digits import Place, Pool, decimals
+from .digits import Place, Pool
 from .records import dumps
 from .rows import NO_LSN
 from .summary import WIDTH
@@ -20,8 +18,19 @@ from .taken import Flat
 MOST = 8
 """Fields that a summary names at most."""
 
-Column = Sequence[bytes] | bytes
-"""Texts of one place in messages, one for each; or one for all of them."""
+
+class Varied(NamedTuple):
+    """What differs between messages: how it is written (%d or %b), and one of it for each."""
+
+    code: bytes
+    values: Sequence[int] | Sequence[bytes]
+
+
+Column = Varied | bytes
+"""One place in messages: what differs, or the text of all of them, as a form (% doubled)."""
+
+_MOST = {"lsn": 17, "timestamp": 40}
+"""Characters of a number of a format at most; of others 20."""
 
 
 class Head(NamedTuple):
@@ -34,10 +43,10 @@ class Head(NamedTuple):
 
 
 class Common(NamedTuple):
-    """What objects of all kinds begin with, in columns: the text up to the number; that of the frames
-    and the time; lengths, LSNs and their texts; xids."""
+    """What objects of all kinds begin with, in columns: numbers; texts of the frames and the time; lengths,
+    LSNs and their texts; xids."""
 
-    number: Sequence[bytes]
+    number: Sequence[int]
     where: Sequence[bytes]
     length: Sequence[int]
     lsn: Sequence[int]
@@ -66,13 +75,16 @@ class Maker:
             if cell.plain:
                 texts[number * 2 + 1] += '"'
                 texts[number * 2 + 2] = '"' + texts[number * 2 + 2]
-        self.texts = [_shared(text) for text in texts]
-        self.place, self.relation = _shared(head.place), _shared(f",{head.relation}")
+        self.texts = list(map(_form, texts))
+        self.place, self.relation = _form(head.place), _form(f",{head.relation}")
         self.named = flat.named[:MOST] if whole and flat is not None else None
         self.places = {id(cell): number for number, (_, cell) in enumerate(self.slots)}
         self.plain = not note and all(cell is None or cell.plain for cell, *_ in self.named or ())
+        self.most = sum(
+            1 + len(name) + (_MOST.get(cell.plain, 20) if cell else 0)
+            for cell, _, name, _ in self.named or ()
+        )
         self.note = note
-        self._merged: dict[int, tuple[list[bytes], bytes]] = {}
 
     def read(
         self, common: Common, values: Sequence[Sequence[int]], pool: Pool
@@ -91,7 +103,7 @@ class Maker:
                 continue
             last, plain = column, cell.plain
             if column.count(column[0]) == len(column):
-                value, shown, named = (text.encode() for text in cell.texts(column[0]))
+                value, shown, named = map(_form, cell.texts(column[0]))
                 slots.append((value, named if cell.plain else shown, named))
             else:
                 slots.append(_texts(cell, column, common, pool))
@@ -99,78 +111,61 @@ class Maker:
 
     def made(
         self, common: Common, read: list[tuple[Column | Place, ...]], pool: Pool,
-        summaries: list[bytes],
-    ) -> Iterator[tuple[bytes, ...]]:  # fmt: skip
-        """The pieces of each of these messages. summaries: their JSON without quotes; empty where the Flat
-        tells them."""
+        summaries: list[bytes], ends: list[bytes],
+    ) -> Iterator[bytes]:  # fmt: skip
+        """The text of each of these messages. summaries: their JSON without quotes; empty where the Flat
+        tells them; ends: what comes last, empty for nothing."""
         slots = [
-            tuple(pool.take(each) if isinstance(each, Place) else each for each in slot)
+            tuple(Varied(b"%b", pool.take(x)) if isinstance(x, Place) else x for x in slot)
             for slot in read
         ]
-        line: list[Column] = [common.number, common.where, self.place]
-        line.append(_same(common.length, decimals))
+        line: list[Column] = [
+            b'{"number":', Varied(b"%d", common.number), Varied(b"%b", common.where), self.place,
+            _same(common.length), b',"lsn":',
+        ]  # fmt: skip
         if NO_LSN in common.lsn:
             quoted = [
                 b"null" if lsn == NO_LSN else b'"%b"' % text
                 for lsn, text in zip(common.lsn, common.lsn_text, strict=True)
             ]
-            line += [b',"lsn":', quoted, b',"xid":']
+            line += [Varied(b"%b", quoted), b',"xid":']
         else:
-            line += [b',"lsn":"', common.lsn_text, b'","xid":']
-        line += [_same(common.xid, _xids), self.relation]
-        line += [summaries or self._summaries(slots), self.texts[0]]
+            line += [b'"', Varied(b"%b", common.lsn_text), b'","xid":']
+        line += [_xids(common.xid), self.relation]
+        line += [Varied(b"%b", summaries)] if summaries else self._summaries(slots)
+        line.append(self.texts[0])
         for number, (value, shown, _) in enumerate(slots):
             line += [value, self.texts[number * 2 + 1], shown, self.texts[number * 2 + 2]]
-        return zip(*self._columns(line), strict=False)  # what all have in common has no end
+        if ends:
+            line.append(Varied(b"%b", ends))
+        return _written(line)
 
-    def _columns(self, line: list[Column]) -> Iterator[Iterable[bytes]]:
-        """`line` with neighbours that are the same in all messages as one."""
-        held: list[bytes] = []
-        for number, column in enumerate([*line, []]):
-            if isinstance(column, bytes):
-                held.append(column)
-                continue
-            if len(held) > 1:
-                known = self._merged.get(number)
-                if known is None or known[0] != held:
-                    known = self._merged[number] = held, b"".join(held)
-                yield repeat(known[1])
-            elif held:
-                yield repeat(held[0])
-            held = []
-            if column:
-                yield column
-
-    def _summaries(self, slots: list[Any]) -> Column:
+    def _summaries(self, slots: list[Any]) -> list[Column]:
         """What the Flat tells; what is left out is a flag of 0."""
-        form, columns = b"", []
+        line: list[Column] = []
         for cell, _, name, skips in self.named or ():
-            text = b" " + name.encode()
+            before = _form(f" {name}")
             if cell is None:
-                form += text.replace(b"%", b"%%")
+                line.append(before)
                 continue
             value, _, shown = slots[self.places[id(cell)]]
-            if isinstance(shown, bytes):
-                if not skips or value != b"0":
-                    form += (text + shown).replace(b"%", b"%%")
-            elif skips:
-                form += b"%b"
-                columns.append(
-                    [b"" if v == b"0" else text + s for v, s in zip(value, shown, strict=True)]
-                )
-            else:
-                form += text.replace(b"%", b"%%") + b"%b"
-                columns.append(shown)
-        begin = form[:1] == b" "
-        form = form[begin:]
-        if not columns:
-            found = form % ()
-            return found if self.plain and len(found) <= WIDTH else self._careful([found])[0]
-        if begin:
-            made = [form % each for each in zip(*columns, strict=True)]
-        else:
-            made = [(form % each)[1:] for each in zip(*columns, strict=True)]
-        return made if self.plain and max(map(len, made)) <= WIDTH else self._careful(made)
+            if not skips or (isinstance(shown, bytes) and value != b"0"):
+                line += [before, shown]
+            elif isinstance(shown, Varied):
+                form = before + shown.code
+                line.append(Varied(b"%b", [
+                    b"" if not v or v == b"0" else form % s
+                    for v, s in zip(value.values, shown.values, strict=True)
+                ]))  # fmt: skip
+        if all(isinstance(each, bytes) for each in line):
+            text = b"".join(line)[1:] % ()  # type: ignore[arg-type]
+            usual = self.plain and len(text) <= WIDTH
+            return [(text if usual else self._careful([text])[0]).replace(b"%", b"%%")]
+        if self.plain and self.most <= WIDTH and isinstance(line[0], bytes):
+            return [line[0][1:], *line[1:]]
+        made = [text[1:] for text in _written(line)]
+        usual = self.plain and max(map(len, made)) <= WIDTH
+        return [Varied(b"%b", made if usual else self._careful(made))]
 
     def _careful(self, summaries: list[bytes]) -> list[bytes]:
         """Summaries with the note, cut, as JSON."""
@@ -185,21 +180,32 @@ class Maker:
         return found
 
 
-@lru_cache(4096)
-def _shared(text: str) -> bytes:
-    """The same bytes for all kinds: what is copied all the time stays in the processor's cache."""
-    return text.encode()
+def _form(text: str) -> bytes:
+    """What writes `text`."""
+    return text.encode().replace(b"%", b"%%")
 
 
-def _same(column: Sequence[int], texts: Callable[[Sequence[int]], list[bytes]]) -> Column:
-    """The texts of numbers; one where they are all the same."""
+def _written(line: list[Column]) -> Iterator[bytes]:
+    """The texts of messages, of what stands in them one after the other."""
+    form = b"".join([each if isinstance(each, bytes) else each.code for each in line])
+    columns = [each.values for each in line if isinstance(each, Varied)]
+    return map(form.__mod__, zip(*columns, strict=True))
+
+
+def _same(column: Sequence[int]) -> Column:
+    """Numbers as text; once where they are all the same."""
     if column.count(column[0]) == len(column):
-        return texts(column[:1])[0]
-    return texts(column)
+        return b"%d" % column[0]
+    return Varied(b"%d", column)
 
 
-def _xids(values: Sequence[int]) -> list[bytes]:
-    return [b"%d" % value if value else b"null" for value in values]
+def _xids(column: Sequence[int]) -> Column:
+    """Transaction numbers, 0 as null."""
+    if all(column):
+        return _same(column)
+    if not any(column):
+        return b"null"
+    return Varied(b"%b", [b"%d" % value if value else b"null" for value in column])
 
 
 def _texts(
@@ -207,11 +213,11 @@ def _texts(
 ) -> tuple[Column | Place, ...]:
     if not cell.plain:
         known = {value: [text.encode() for text in cell.texts(value)] for value in set(column)}
-        return tuple([known[value][i] for value in column] for i in range(3))
-    digits = decimals(column)
+        return tuple(Varied(b"%b", [known[value][i] for value in column]) for i in range(3))
+    digits = Varied(b"%d", column)
     shown: Column | Place = digits
     if cell.plain == "lsn" and common.lsn == column:
-        shown = common.lsn_text
+        shown = Varied(b"%b", common.lsn_text)
     elif cell.plain in ("lsn", "timestamp"):
         shown = pool.add(cell.plain, column)
     return digits, shown, shown

@@ -13,7 +13,7 @@ import numpy as np
 from .digits import lsns
 from .heads import Common, Head, Maker, in_json
 from .noted import check
-from .objectblocks import Block, Message, Part
+from .objectblocks import Block, Part
 from .quick import Kind
 from .records import _clean, dumps, record, secret_ranges
 from .rowjson import Columns, NotKnownError
@@ -94,14 +94,14 @@ class Writer:
         elif self.kind.flat is not None:
             size, length = self.kind.flat.numbers.size, block.common.length
             places = [i for i in places if length[i] == size]
-            block.add(Part(self.whole, places), self.kind.flat.numbers, data)
+            block.add(Part(self.whole, places, self, data), self.kind.flat.numbers)
         else:
             self._others(block, data, places)
 
     def _others(self, block: Block, data: bytes, places: list[int]) -> None:
         kind = self.kind
         numbers = kind.flat_head.numbers if kind.tail else _NONE
-        part = Part(self.whole, [], [], ends=[])
+        part = Part(self.whole, [], self, data)
         for i in places:
             start = block.begin[i]
             end = start + block.common.length[i]
@@ -119,7 +119,7 @@ class Writer:
             part.places.append(i)
             part.summaries.append(in_json(told).encode())
             part.ends.append(tail + b"]}\n")
-        block.add(part, numbers, data)
+        block.add(part, numbers)
 
     def _rows(self, block: Block, data: bytes, places: list[int]) -> None:
         letters: dict[int, list[int]] = {}
@@ -134,8 +134,8 @@ class Writer:
                     del some[0]
             if some:
                 maker, columns, numbers = self.made[letter]
-                part = Part(maker, some, [block.summaries[i] for i in some], columns)
-                block.add(part, numbers, data)
+                summaries = [block.summaries[i] for i in some]
+                block.add(Part(maker, some, self, data, summaries, columns), numbers)
 
     def write(
         self, columns: Columns, data: bytes, start: int, length: int, number: int, out: list[bytes]
@@ -196,28 +196,30 @@ class Objects:
                 yield from self._parts(islice(prepared, len(block)))
                 yield b""
 
-    def _parts(self, messages: Iterable[Message]) -> Iterator[list[bytes]]:
+    def _parts(
+        self, messages: Iterable[tuple[Part | None, int, int, int]]
+    ) -> Iterator[list[bytes]]:
         """The pieces of messages, some hundreds at a time."""
         usual = self.fields and not self.payload
         out: list[bytes] = []
-        for head, columns, writer, data, begin, length, number in messages:
+        for part, begin, length, number in messages:
             mark = len(out)
             if mark > PIECES:
                 yield out
                 out, mark = [], 0
-            if head is None:
+            if part is None:
                 out += self._slow(number)
                 continue
-            out += next(head)
-            if columns is not None:
+            out.append(next(part.heads))
+            if part.columns is not None:
                 try:
-                    writer.write(columns, data, begin, length, number, out)
+                    part.writer.write(part.columns, part.data, begin, length, number, out)
                 except UnusualError:
                     del out[mark:]
                     out += self._slow(number)
                     continue
             if not usual:
-                inner = data[begin + writer.inner : begin + length]
+                inner = part.data[begin + part.writer.inner : begin + length]
                 out[mark:] = (self._other(b"".join(out[mark:]), inner),)
         if out:
             yield out
@@ -248,9 +250,8 @@ class Objects:
             where[mine] = self._where(stream, first, last, c["frame"][mine], c["time"][mine])
         number, lsn = c["number"].tolist(), c["lsn"].tolist()
         common = Common(
-            [b'{"number":%d' % each for each in number], where.tolist(), c["length"].tolist(), tuple(lsn),
-            lsns(lsn), c["xid"].tolist(),
-        )  # fmt: skip
+            number, where.tolist(), c["length"].tolist(), tuple(lsn), lsns(lsn), c["xid"].tolist()
+        )
         block = Block(number, begin.tolist(), common)
         groups, rows = [], []
         start, text = 0, []
@@ -265,11 +266,7 @@ class Objects:
         if rows:
             self._summarise(block, b"".join([*text, bytes(PADDING)]), rows)
         for writer, data, which in groups:
-            places = which.tolist()
-            for i in places:
-                block.writers[i] = writer
-                block.data[i] = data
-            writer.begin(block, data, places)
+            writer.begin(block, data, which.tolist())
         block.make()
         return block
 
