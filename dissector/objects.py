@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
-from itertools import islice
-from struct import Struct, error
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from .noted import check
 from .objectblocks import Block, Part
 from .quick import Kind
 from .records import _clean, dumps, record, secret_ranges
-from .rowjson import Columns, NotKnownError
+from .rowcolumns import MOST_ITEMS, Layout, Table
 from .rows import ASSUMED, DIRECTIONS
 from .rowsummaries import RowSummaries
 from .selection import together
@@ -50,19 +50,20 @@ _NONE = Struct("")
 
 
 class Rows:
-    """What all writers of row messages of one kind share: the columns."""
+    """What all writers of row messages of one kind share: the layouts, by letter."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, table: Table) -> None:
         self.kind = kind
+        self.table = table
         self.learned = -1
-        self.columns: dict[int, Columns] = {}
+        self.layouts: dict[int, Layout] = {}
 
     def take(self) -> None:
         """Take over what the kind learned."""
         if self.kind.learned != self.learned:
             self.learned = self.kind.learned
-            for columns in self.columns.values():
-                columns.take()
+            for layout in self.layouts.values():
+                layout.take()
 
 
 class Writer:
@@ -71,7 +72,7 @@ class Writer:
 
     def __init__(
         self, kind: Kind, head: Head, opened: Callable[[int], MessageView], number: int,
-        inner: int,
+        inner: int, table: Table,
     ) -> None:  # fmt: skip
         self.inner = inner
         self.number = number
@@ -79,29 +80,29 @@ class Writer:
         self.head = head
         self.opened = opened
         if kind.rows:
-            if kind.fields is None:
-                kind.fields = Rows(kind)
+            if kind.fields is None or kind.fields.table is not table:
+                kind.fields = Rows(kind, table)
             self.rows: Rows = kind.fields
-            self.made: dict[int, tuple[Maker, Columns, Struct]] = {}
+            self.made: dict[int, tuple[Maker, Layout, Struct]] = {}
         else:
             flat = kind.flat_head if kind.tail else kind.flat
             self.whole = Maker(head, flat, whole=kind.flat is not None, note=kind.note)
 
-    def begin(self, block: Block, data: bytes, places: list[int]) -> None:
-        """Prepare the messages at some places of a block, whose bytes are in `data`."""
+    def begin(self, block: Block, places: list[int]) -> None:
+        """Prepare the messages at some places of a block."""
         if self.kind.rows:
-            self._rows(block, data, places)
+            self._rows(block, places)
         elif self.kind.flat is not None:
             size, length = self.kind.flat.numbers.size, block.common.length
             places = [i for i in places if length[i] == size]
-            block.add(Part(self.whole, places, self, data), self.kind.flat.numbers)
+            block.add(Part(self.whole, places, self), self.kind.flat.numbers)
         else:
-            self._others(block, data, places)
+            self._others(block, places)
 
-    def _others(self, block: Block, data: bytes, places: list[int]) -> None:
-        kind = self.kind
+    def _others(self, block: Block, places: list[int]) -> None:
+        kind, data = self.kind, block.data
         numbers = kind.flat_head.numbers if kind.tail else _NONE
-        part = Part(self.whole, [], self, data)
+        part = Part(self.whole, [], self)
         for i in places:
             start = block.begin[i]
             end = start + block.common.length[i]
@@ -121,11 +122,11 @@ class Writer:
             part.ends.append(tail + b"]}\n")
         block.add(part, numbers)
 
-    def _rows(self, block: Block, data: bytes, places: list[int]) -> None:
+    def _rows(self, block: Block, places: list[int]) -> None:
         letters: dict[int, list[int]] = {}
         for i in places:
             if block.summaries[i]:
-                letters.setdefault(data[block.begin[i] + self.kind.letter_at], []).append(i)
+                letters.setdefault(block.data[block.begin[i] + self.kind.letter_at], []).append(i)
         for letter, some in letters.items():
             while some and letter not in self.made:
                 try:
@@ -133,25 +134,9 @@ class Writer:
                 except UnusualError:
                     del some[0]
             if some:
-                maker, columns, numbers = self.made[letter]
+                maker, layout, numbers = self.made[letter]
                 summaries = [block.summaries[i] for i in some]
-                block.add(Part(maker, some, self, data, summaries, columns), numbers)
-
-    def write(
-        self, columns: Columns, data: bytes, start: int, length: int, number: int, out: list[bytes]
-    ) -> None:
-        """Append the columns of a row and the object's end. Raises UnusualError, perhaps after a part of
-        it was written."""
-        mark = len(out)
-        message = data[start : start + length + PADDING]
-        try:
-            at = columns.write(message, out)
-        except (NotKnownError, KeyError, error):
-            del out[mark:]
-            at = self._again(columns, message, number, out)
-        if at != length:
-            raise UnusualError
-        out.append(b"]}\n")
+                block.add(Part(maker, some, self, summaries, layout), numbers)
 
     def _learn(self, letter: int, number: int) -> None:
         """Get to know what writes rows that begin with a letter. Raises UnusualError."""
@@ -162,19 +147,16 @@ class Writer:
         variant = kind.variants.get(letter)
         if variant is None:
             raise UnusualError
-        if letter not in rows.columns:
-            rows.columns[letter] = Columns(variant, kind.base, kind.context.encoding)
+        if letter not in rows.layouts:
+            rows.layouts[letter] = Layout(rows.table, variant, kind.base, kind.context.encoding)
         maker = Maker(self.head, variant.flat, whole=False)
-        self.made[letter] = maker, rows.columns[letter], variant.flat.numbers
+        self.made[letter] = maker, rows.layouts[letter], variant.flat.numbers
 
-    def _again(self, columns: Columns, message: bytes, number: int, out: list[bytes]) -> int:
-        """Learn from this message, and write its columns. Raises UnusualError."""
-        self.kind.learn(self.opened(number))
+    def learn(self, number: int) -> None:
+        """Learn from a row, if that is possible."""
+        with suppress(UnusualError):
+            self.kind.learn(self.opened(number))
         self.rows.take()
-        try:
-            return columns.write(message, out)
-        except (NotKnownError, KeyError, error):
-            raise UnusualError from None
 
 
 class Objects:
@@ -186,40 +168,45 @@ class Objects:
         self.payload = payload
         self._writers: dict[int, dict[int, Writer | None]] = {}
         self._summaries = RowSummaries()
+        self._table = Table()
 
     def blocks(self, blocks: Iterable[Any]) -> Iterator[bytes | list[bytes]]:
         """The objects of blocks of numbers (arrays), one a line, in parts, each in pieces; b"" ends a
         block."""
         for some in together(blocks, TOGETHER):
-            prepared = self._prepared(np.concatenate(some)).messages()
+            prepared = self._prepared(np.concatenate(some))
+            columns = prepared.columns(self._table)
+            start = 0
             for block in some:
-                yield from self._parts(islice(prepared, len(block)))
+                yield from self._parts(prepared, start, start + len(block), columns)
                 yield b""
+                start += len(block)
 
     def _parts(
-        self, messages: Iterable[tuple[Part | None, int, int, int]]
+        self, block: Block, start: int, stop: int, columns: Iterator[list[bytes] | None]
     ) -> Iterator[list[bytes]]:
-        """The pieces of messages, some hundreds at a time."""
+        """The pieces of messages of a block, some hundreds at a time."""
         usual = self.fields and not self.payload
         out: list[bytes] = []
-        for part, begin, length, number in messages:
-            mark = len(out)
+        for i in range(start, stop):
+            part, mark = block.parts[i], len(out)
             if mark > PIECES:
                 yield out
                 out, mark = [], 0
             if part is None:
-                out += self._slow(number)
+                out += self._slow(block.numbers[i])
                 continue
             out.append(next(part.heads))
-            if part.columns is not None:
-                try:
-                    part.writer.write(part.columns, part.data, begin, length, number, out)
-                except UnusualError:
-                    del out[mark:]
-                    out += self._slow(number)
+            if part.layout is not None:
+                found = next(columns)
+                if found is None:
+                    out[mark:] = self._slow(block.numbers[i])
                     continue
+                out += found
+                out.append(b"]}\n")
             if not usual:
-                inner = part.data[begin + part.writer.inner : begin + length]
+                begin = block.begin[i]
+                inner = block.data[begin + part.writer.inner : begin + block.common.length[i]]
                 out[mark:] = (self._other(b"".join(out[mark:]), inner),)
         if out:
             yield out
@@ -238,43 +225,38 @@ class Objects:
     def _prepared(self, numbers: Any) -> Block:
         """What `blocks` needs of the messages."""
         c = self.runs.columns(numbers)
-        if self._summaries.full:
-            self._summaries = RowSummaries()
+        if self._summaries.full or self._table.count > MOST_ITEMS:
+            self._summaries, self._table = RowSummaries(), Table()
             self._writers.clear()
         sides = list(self.runs.sides(c))
         count = len(numbers)
         begin = np.zeros(count, np.int64)
         where = np.full(count, b"", object)
+        texts, start = [], 0
         for _, stream, mine, first, last in sides:
-            begin[mine] = c["offset"][mine].astype(np.int64) - stream.base
+            begin[mine] = c["offset"][mine].astype(np.int64) + (start - stream.base)
             where[mine] = self._where(stream, first, last, c["frame"][mine], c["time"][mine])
+            texts.append(stream.data)
+            start += len(stream.data)
         number, lsn = c["number"].tolist(), c["lsn"].tolist()
         common = Common(
             number, where.tolist(), c["length"].tolist(), tuple(lsn), lsns(lsn), c["xid"].tolist()
         )
-        block = Block(number, begin.tolist(), common)
-        groups, rows = [], []
-        start, text = 0, []
-        for side, stream, mine, _, _ in sides:
-            text.append(stream.data)
-            data = stream.data + bytes(PADDING)
-            for writer, which in self._groups(block, c, side, data, mine, begin[mine]):
-                groups.append((writer, data, which))
-                if writer.number >= 0:
-                    rows.append((which, np.full(len(which), writer.number), begin[which] + start))
-            start += len(stream.data)
-        if rows:
-            self._summarise(block, b"".join([*text, bytes(PADDING)]), rows)
-        for writer, data, which in groups:
-            writer.begin(block, data, which.tolist())
+        block = Block(number, begin.tolist(), common, b"".join([*texts, bytes(PADDING)]))
+        groups: list[tuple[Writer, Any]] = []
+        for side, _, mine, _, _ in sides:
+            groups += self._groups(block, c, side, mine, begin[mine])
+        self._summarise(block, [group for group in groups if group[0].number >= 0], begin)
+        for writer, which in groups:
+            writer.begin(block, which.tolist())
         block.make()
         return block
 
     def _groups(
-        self, block: Block, c: Any, side: int, data: bytes, mine: Any, begin: Any
+        self, block: Block, c: Any, side: int, mine: Any, begin: Any
     ) -> Iterator[tuple[Writer, Any]]:
         """The messages of one connection and direction, at the places `mine` of the block and at `begin` in
-        `data`, by what writes them."""
+        its data, by what writes them."""
         found = self.runs.capture.index.found
         noted = c["severity"][mine] != 0
         keys = c["key"][mine] << np.uint64(2) | (c["flags"][mine] & ASSUMED != 0)
@@ -288,17 +270,20 @@ class Objects:
                 continue
             if noted[which[0]]:
                 ends = begin[which] + c["length"][places]
-                places = places[check(writer.kind.checks, data, begin[which], ends)]
+                places = places[check(writer.kind.checks, block.data, begin[which], ends)]
             if found:
                 places = places[[block.numbers[i] not in found for i in places.tolist()]]
             if len(places):
                 yield writer, places
 
-    def _summarise(self, block: Block, data: bytes, rows: list[tuple[Any, Any, Any]]) -> None:
-        """Make the summaries of rows: places in the block, kinds, and where the messages begin."""
-        places, kinds, begins = (np.concatenate(each) for each in zip(*rows, strict=True))
+    def _summarise(self, block: Block, rows: list[tuple[Writer, Any]], begin: Any) -> None:
+        """Make the summaries of rows, given by their places in the block. begin: of all its messages."""
+        if not rows:
+            return
+        places = np.concatenate([which for _, which in rows])
+        kinds = np.repeat([writer.number for writer, _ in rows], [len(which) for _, which in rows])
         numbers = [block.numbers[i] for i in places.tolist()]
-        made = self._summaries.texts(data, kinds, begins, self._opened(numbers))
+        made = self._summaries.texts(block.data, kinds, begin[places], self._opened(numbers))
         for i, text in zip(places.tolist(), made, strict=True):
             if text is not None and (not text.isascii() or '"' in text or "\\" in text):
                 text = in_json(text)
@@ -372,4 +357,5 @@ class Objects:
             self.runs.message,
             rows,
             inner.start,
+            self._table,
         )

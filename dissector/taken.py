@@ -101,23 +101,12 @@ class Tuple:
     pieces: list[dict[int, Piece]]
     between: Piece | None = None
     skip: int = 0
-    runs: dict[int, bytes] = field(default_factory=dict)
 
-    def nulls(self, first: int, start: int, layer: int) -> bytes:
-        """What is written of RUN columns from `first` on that are NULL, the first at `start`; empty
-        where not all are known so."""
-        key = first << 32 | start
-        found = self.runs.get(key)
-        if found is None:
-            run = [kinds.get(NULLS[0]) for kinds in self.pieces[first : first + RUN]]
-            if len(run) < RUN or any(piece is None or piece.cell is not None for piece in run):
-                return b""
-            found = b"".join(
-                p.made(start + i, 0, layer) for i, p in enumerate(run) if p is not None
-            )
-            KEEPER.keep(self.runs, 128 + len(found))
-            self.runs[key] = found
-        return found
+    def nulls(self, first: int) -> list[Piece] | None:
+        """The pieces of RUN columns from `first` on that are NULL; None where not all are known so."""
+        run = [kinds.get(NULLS[0]) for kinds in self.pieces[first : first + RUN]]
+        found = [piece for piece in run if piece is not None and piece.cell is None]
+        return found if len(found) == RUN else None
 
 
 @dataclass(slots=True)
