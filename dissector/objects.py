@@ -181,6 +181,7 @@ class Objects:
                 yield from self._parts(prepared, start, start + len(block), columns)
                 yield b""
                 start += len(block)
+            del prepared, columns  # before the next ones are made
 
     def _parts(
         self, block: Block, start: int, stop: int, columns: Iterator[list[bytes] | None]

@@ -40,7 +40,7 @@ HELD = 4 << 20
 """Bytes of results that a process holds before it waits for its turn to write."""
 
 
-PIECE = 64
+PIECE = 512
 """Bytes that a piece is taken for: the longer ones are those that many have in common."""
 
 AT_ONCE = 1000
