@@ -43,6 +43,7 @@ class Block:
         self.parts: list[Part | None] = [None] * count
         self._pool = Pool()
         self._made: list[tuple[Part, Common, Any]] = []
+        self._rows: list[Part] = []
 
     def add(self, part: Part, numbers: Struct) -> None:
         """Take messages whose first numbers are read by `numbers`."""
@@ -51,6 +52,8 @@ class Block:
             values = [numbers.unpack_from(self.data, self.begin[i]) for i in part.places]
             read = part.maker.read(common, list(zip(*values, strict=True)), self._pool)
             self._made.append((part, common, read))
+            if part.layout is not None:
+                self._rows.append(part)
             for i in part.places:
                 self.parts[i] = part
 
@@ -63,17 +66,17 @@ class Block:
 
     def columns(self, table: Table) -> Iterator[list[bytes] | None]:
         """The columns of each of the rows in turn, in pieces; None where it must be opened."""
-        places, parts, layouts = [], [], []
-        for i, part in enumerate(self.parts):
-            if part is not None and part.layout is not None:
-                places.append(i)
-                parts.append(part)
-                layouts.append(part.layout)
-        at = np.array(places, np.int64)
-        begins = np.array(self.begin, np.int64)[at]
-        ends = begins + np.array(self.common.length, np.int64)[at]
+        parts = self._rows
+        places = np.array([i for part in parts for i in part.places], np.int64)
+        owners = np.repeat(np.arange(len(parts)), [len(part.places) for part in parts])
+        order = np.argsort(places)
+        places, owners = places[order], owners[order]
+        begins = np.array(self.begin, np.int64)[places]
+        ends = begins + np.array(self.common.length, np.int64)[places]
+        shapes = [(x.first, x.base, x.end) for part in parts if (x := part.layout) is not None]
+        shape = np.array(shapes, np.int64).reshape(-1, 3)[owners]
 
         def learn(row: int) -> None:
-            parts[row].writer.learn(self.numbers[places[row]])
+            parts[int(owners[row])].writer.learn(self.numbers[int(places[row])])
 
-        return Rows(table, self.data, begins, ends, layouts, learn).pieces()
+        return Rows(table, self.data, begins, ends, shape, learn).pieces()

@@ -147,15 +147,14 @@ class Layout:
 
 class Rows:
     """Rows of one block: where they begin and end in `data`, which goes on for RUN bytes behind the last
-    one's end; their layouts, and what learns from a row at some place."""
+    one's end; of each first, base and end of its Layout, and what learns from a row at some place."""
 
     def __init__(
-        self, table: Table, data: bytes, begins: Array, ends: Array, layouts: list[Layout],
+        self, table: Table, data: bytes, begins: Array, ends: Array, shape: Array,
         learn: Callable[[int], None],
     ) -> None:  # fmt: skip
         self.table, self.data = table, data
         self.begins, self.ends, self.learn = begins, ends, learn
-        shape = np.array([(x.first, x.base, x.end) for x in layouts], np.int64).reshape(-1, 3)
         self.at = begins + shape[:, 0]
         self.item, self.last = shape[:, 1], shape[:, 2]
         self.limit = int(ends.max(initial=0)) + 1  # who comes here is behind its end
