@@ -41,7 +41,7 @@ HELD = 4 << 20
 
 
 PIECE = 512
-"""Bytes that a piece is taken for: the longer ones are those that many have in common."""
+"""Bytes that a piece is taken for: the longest ones are those that many have in common."""
 
 AT_ONCE = 1000
 """Pieces that a system takes at once (IOV_MAX)."""

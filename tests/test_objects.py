@@ -19,6 +19,7 @@ from dissector.objects import Objects
 from dissector.parallel import HELD, in_order, joined, write_in_order
 from dissector.records import dumps, record
 from dissector.report import list_cells
+from dissector.rowcolumns import CELLS, FEW
 from dissector.runs import Runs
 from dissector.view import Capture, open_capture
 
@@ -147,9 +148,14 @@ def test_values_of_one_type(kind: int, values: list[bytes], tmp_path: Path) -> N
             )
 
 
-def test_states_mixed_at_random(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("few", "cells"), [(FEW, CELLS), (1, 50), (1 << 20, 1000)])
+def test_states_mixed_at_random(
+    few: int, cells: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Tables of several widths, some wide, with columns that have values, none, and unchanged ones; keys
-    and old rows before the new ones; rows in any order."""
+    and old rows before the new ones; rows in any order; all by columns, and each by itself."""
+    monkeypatch.setattr("dissector.rowcolumns.FEW", few)
+    monkeypatch.setattr("dissector.rowcolumns.CELLS", cells)
     chance = random.Random(3)
     tables: dict[int, list[tuple[str, int]]] = {}
     changes = [BEGIN]
