@@ -6,20 +6,24 @@ import atexit
 import gc
 import os
 import sys
-import threading
 from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """The command line. Ctrl+C while it is still being loaded ends it without a traceback."""
+    """The command line. Ctrl+C ends it without a traceback, whenever it comes."""
+    try:
+        _run()
+    except KeyboardInterrupt:
+        os._exit(130)  # what waits to be written may be what could not be written
+
+
+def _run() -> NoReturn:
     # numpy's linear algebra is not used: its threads would only be started, spin, and hold memory
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()  # what loading makes stays: looking for garbage in it is wasted
-    try:
-        from .cli import main as run
-        from .memory import keep_freed_memory
-    except KeyboardInterrupt:
-        sys.exit(130)
+    from .cli import main as run
+    from .memory import keep_freed_memory
+
     gc.freeze()
     gc.set_threshold(20_000, 50, 1_000)  # an index has many objects, and hardly any in cycles
     gc.enable()
@@ -32,6 +36,8 @@ def main() -> NoReturn:
 
 def _end(code: str | int | None) -> NoReturn:
     """End without taking millions of objects apart one by one: the system takes their memory at once."""
+    import threading  # not above: nothing there hears Ctrl+C yet
+
     if threading.active_count() > 1 or isinstance(code, str):
         sys.exit(code)
     try:

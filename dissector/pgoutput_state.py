@@ -25,6 +25,11 @@ TEACHING = ("Relation", "Type", "Truncate")
 """Messages that describe relations or refer to several: read one by one even in the fast lane."""
 
 
+def names_relation(values: dict[str, Any]) -> bool:
+    """Whether a Relation goes on as far as its OID: else it describes nothing, least of all OID 0."""
+    return values.get("relation_oid") is not None
+
+
 class PgoutputState:
     """In-stream flag, the transaction that is open, and the relations in force by OID."""
 
@@ -52,11 +57,11 @@ class PgoutputState:
         self.in_stream = False
         self.xid = 0
         self.stream_xid = 0
-        self._dialects: dict[tuple[Dialect, bool], Dialect] = {}
+        self._dialects: dict[tuple[Dialect, bool, bool], Dialect] = {}
 
     def dialect(self, base: Dialect) -> Dialect:
         """`base` with what this stream knows."""
-        key = (base, self.in_stream)
+        key = (base, self.in_stream, self.parallel)
         known = self._dialects.get(key)
         if known is None:
             known = self._dialects[key] = replace(
@@ -85,7 +90,7 @@ class PgoutputState:
         elif name in TEACHING:
             context.schema = self.describe(message, values, codec)
         elif "relation_oid" in values:
-            context.schema = self.relations.get(values["relation_oid"] or 0, NO_RELATION)
+            context.schema = self.relations.get(values["relation_oid"], NO_RELATION)
         if name == "Message" and not (values.get("flags") or 0) & 1:
             context.xid = 0
         else:
@@ -100,14 +105,15 @@ class PgoutputState:
     def describe(self, message: Message, values: dict[str, Any], codec: str) -> int:
         """Take a Relation, Type or Truncate; returns the schema number that its row gets."""
         if message.name == "Relation":
-            return self._relation(values, codec)
+            return (
+                self.accept(self.described(values, codec))
+                if names_relation(values)
+                else NO_RELATION
+            )
         if message.name == "Type":
             self._type(values, codec)
             return NO_RELATION
         return self._truncated(values)
-
-    def _relation(self, values: dict[str, Any], codec: str) -> int:
-        return self.accept(self.described(values, codec))
 
     def described(self, values: dict[str, Any], codec: str) -> Schema:
         """The Schema that a Relation message tells, without its version."""
@@ -127,7 +133,7 @@ class PgoutputState:
         return Schema(
             "relation",
             tuple(columns),
-            values.get("relation_oid") or 0,
+            values["relation_oid"],
             decode_text(values.get("namespace") or b"", codec),
             decode_text(values.get("relation_name") or b"", codec),
             chr(identity) if isinstance(identity, int) else str(identity),
@@ -157,7 +163,7 @@ class PgoutputState:
             self.named += 1
 
     def _truncated(self, values: dict[str, Any]) -> int:
-        oids = [r.get("relation_oid") or 0 for r in values.get("relations") or ()]
+        oids = [r.get("relation_oid") for r in values.get("relations") or ()]
         members = tuple(self.relations.get(oid, NO_RELATION) for oid in oids)
         return self.tables.schemas.number(Schema("relations", members=members)) if members else 0
 

@@ -17,7 +17,7 @@ from .annotate import annotate
 from .decode import probes
 from .facts import of_node
 from .node import findings
-from .pgoutput_state import TEACHING, PgoutputState
+from .pgoutput_state import TEACHING, PgoutputState, names_relation
 from .schemas import Schema, Tables
 from .shapes import Array, Run
 from .spec import Dialect, Message
@@ -123,7 +123,7 @@ class Relations:
 
     def _describe(self, i: int, known: _Known, codec: str) -> int:
         state = self.state
-        if known.message.name != "Relation":
+        if known.message.name != "Relation" or not names_relation(known.values):
             return state.describe(known.message, known.values, codec)
         # what it says hangs on its bytes, the encoding, and the types that were named before
         told = codec, state.named

@@ -256,3 +256,25 @@ def test_what_is_written_only_in_part_is_told(words, unbuffered, tmp_path: Path)
     assert (tmp_path / "out").stat().st_size == 500
     assert done.returncode == 1
     assert done.stderr.startswith(b"pgdissect: standard output: File too large; ")
+
+
+@pytest.mark.parametrize(
+    "when",
+    ["dissector.memory.keep_freed_memory", "dissector.cli.prepare_streams", "gc.freeze",
+     "dissector.cli.pgdissect.main", "sys.stdout.flush"],
+)  # fmt: skip
+def test_ctrl_c_ends_quietly_whenever_it_comes(when: str) -> None:
+    """While the program is loaded, at work, and while the last of the output is written."""
+    module, _, name = when.rpartition(".")
+    load = "import dissector.cli, dissector.memory, gc, sys, types"
+    interrupt = "lambda *_, **__: signal.raise_signal(signal.SIGINT)"
+    put = f"{module}.{name} = {interrupt}"
+    if when == "sys.stdout.flush":  # of a buffer that is behind it then
+        load += "; dissector.cli.prepare_streams = lambda: None"
+        put = f"sys.stdout = types.SimpleNamespace(write=sys.stdout.write, flush={interrupt})"
+    call = "sys.argv = ['pgdissect', 'compare', 'Begin', '17', '18']; m.main()"
+    child = subprocess.run(
+        [sys.executable, "-c", f"import signal; {load}; {put}; import dissector.__main__ as m; {call}"],
+        capture_output=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert (child.returncode, child.stderr) == (130, b"")

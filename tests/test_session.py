@@ -28,7 +28,8 @@ from dissector.encodings import codec
 from dissector.index import Index, Indexer, Options
 from dissector.node import Node, find, walk
 from dissector.rows import COLUMNS, DECRYPTED
-from dissector.schemas import Schema
+from dissector.schemas import Schema, Tables
+from dissector.session import Session
 from dissector.spec import Dialect
 from dissector.view import Capture, MessageView
 
@@ -243,6 +244,46 @@ def test_copy_both_response_before_its_command(tmp_path: Path) -> None:
     # the keepalive, and of the Begin both its own time and XLogData's are 0
     assert codes(views) == ["time-unset"] * 3
     assert not any(view.assumed for view in views)
+
+
+STREAMED = (b"START_REPLICATION SLOT s LOGICAL 0/0 (proto_version '4', publication_names 'p', "
+            b"streaming 'parallel')\0")  # fmt: skip
+
+
+def wal(inside: bytes, lsn: int = 0x1A2B3C4) -> bytes:
+    """A CopyData of WAL data, sent in 2025."""
+    return message("d", b"w" + struct.pack("!QQQ", lsn, lsn, 800_000_000_000_000) + inside)
+
+
+@pytest.mark.parametrize("count", [1, 30], ids=["one by one", "many at once"])
+def test_what_has_no_oid_describes_no_relation(count: int, tmp_path: Path) -> None:
+    """Messages that end before their relation's OID are not of OID 0, nor of one another."""
+    cut = wal(b"R") + wal(b"I") * count + wal(b"R\0\0") + wal(b"U\0\0") + wal(b"T\0\0\0\1\0")
+    views = talk(
+        tmp_path, (0, REPLICATION), (1, OK + VERSION + READY), (0, message("Q", STREAMED)),
+        (1, message("W", b"\0\0\0")), (1, cut),
+    )[-4 - count :]  # fmt: skip
+    assert paths(views) == ["Relation", *["Insert"] * count, "Relation", "Update", "Truncate"]
+    assert {view.schema.kind for view in views} == {""}
+
+
+def test_after_a_loss_every_reading_is_tried() -> None:
+    """What was known of the stream before does not stand in the way of what its messages prove."""
+    session = Session(Tables())
+    asked = [
+        ("F", REPLICATION),
+        ("B", OK),
+        ("B", VERSION),
+        ("B", READY),
+        ("F", message("Q", STREAMED)),
+    ]
+    begun = [("B", message("W", b"\0\0\0")), ("B", wal(b"S\0\0\0\7\1")), ("B", wal(b"E"))]
+    for direction, data in asked + begun:
+        session.feed(direction, data)
+    session.lost("B")
+    context = session.feed("B", wal(b"A" + struct.pack("!II", 7, 8)))  # as without parallel
+    assert (context.path[-1], context.worst()) == ("Stream Abort", 0)
+    assert not context.dialect.parallel
 
 
 # -- SASL
