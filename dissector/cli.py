@@ -111,9 +111,15 @@ def _options(given: dict[str, Any]) -> Any:
     )
 
 
-def _opened(captures: tuple[str, ...], given: dict[str, Any]) -> Any:
+def _opened(captures: tuple[str, ...], given: dict[str, Any], **asked: Any) -> Any:
     """The captures, with the options of `_captures`. Another process begins to read them before all that
-    works on what it reads is loaded."""
+    works on what it reads is loaded. asked: what `check_export` looks at."""
+    if not all(map(os.path.isfile, captures)):  # a pipe may let one wait
+        from .export import check_export
+        from .secrets import Keys
+
+        check_export(**asked)
+        Keys(given["keylog"] or "")
     from .early import begin
 
     begun = begin(captures)
@@ -237,7 +243,7 @@ def list_(captures: tuple[str, ...], expression: str | None, limit: int | None, 
     Columns, tabs between: number, time, stream and direction (F: from the client, B: from the
     server), message, LSN, xid, relation, summary, [findings].
     """
-    with _opened(captures, given) as capture:
+    with _opened(captures, given, expression=expression) as capture:
         from .progress import Progress
         from .report import write_list
 
@@ -275,7 +281,8 @@ def show(captures: tuple[str, ...], number: int, as_json: bool, strict: bool, **
 def export(captures: tuple[str, ...], form: str, output: str | None, expression: str | None,
            fields: bool, payload: bool, strict: bool, **given: Any) -> None:  # fmt: skip
     """Write messages in a format for other programs."""
-    with _opened(captures, given) as capture:
+    asked = {"form": form, "expression": expression, "fields": fields, "payload": payload}
+    with _opened(captures, given, **asked) as capture:
         from .export import write_export
         from .progress import Progress
 

@@ -24,6 +24,17 @@ def write_export(
 
     Raises UsageProblem for a format that is not built or cannot go where it is asked to.
     """
+    writer = check_export(form, expression, fields=fields, payload=payload)
+    _keep_inputs(capture, output)
+    with _opened(output) as out:
+        writer(capture, out, expression, fields, payload)
+
+
+def check_export(
+    form: str = "ndjson", expression: Wanted = None, *, fields: bool = False, payload: bool = False
+) -> Writer:
+    """What writes the format `form`. Raises UsageProblem where what was asked for cannot be, before
+    anything is read, or a file is emptied."""
     if (fields or payload) and form != "ndjson":
         raise UsageProblem("--fields and --payload go with --format ndjson")
     writer = _WRITERS.get(form)
@@ -33,10 +44,8 @@ def write_export(
     if isinstance(expression, str) and expression:
         from .query import compile as compiled
 
-        compiled(expression)  # what is wrong in it is told before a file is emptied
-    _keep_inputs(capture, output)
-    with _opened(output) as out:
-        writer(capture, out, expression, fields, payload)
+        compiled(expression)
+    return writer
 
 
 def _keep_inputs(capture: Capture, output: str | None) -> None:

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from dissector.capture import sources
+
 ROOT = Path(__file__).parent.parent
 CAPTURES = ROOT / "captures"
 SMALL = (CAPTURES / "pg11-small.pcap").read_bytes()
@@ -252,3 +254,23 @@ def test_processes_wait_for_room_as_well(pieces: bool) -> None:
         assert child.stderr is not None
         assert child.stderr.read() == b""
     assert got == b"".join(bytes([65 + i]) * 100_000 for i in range(6))
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(("list", "-", "--filter", "lsn ="), 2), (("stats", "-", "--keylog", "/missing/file"), 1),
+     (("export", "-", "--format", "csv", "--filter", "lsn ="), 2),
+     (("export", "-", "--format", "sql"), 2), (("export", "-", "--format", "csv", "--fields"), 2)],
+)  # fmt: skip
+def test_what_is_wrong_in_a_command_is_told_before_a_pipe_is_waited_for(
+    words: tuple[str, ...], code: int
+) -> None:
+    with started(*words) as child:
+        assert child.wait(60) == code  # nothing was sent, and its input is still open
+
+
+def test_a_named_pipe_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its writer would go on, and have nobody to write to, as soon as it was closed again."""
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(sources, "_open", lambda *_: pytest.fail("it was opened"))
+    assert not sources.is_plain_file(str(tmp_path / "pipe"))

@@ -196,7 +196,9 @@ class Source:
 
 def is_plain_file(name: str) -> bool:
     """Whether the capture can be mapped as it is: a regular file that is not compressed."""
-    if name == STDIN:
+    if (
+        name == STDIN or Path(name).is_fifo()
+    ):  # to open it would let its writer go on, and lose that
         return False
     with _errors(visible(name)), _open(name, visible(name)) as file:
         return _seekable(file) and unpacker(_head(file)) is None
