@@ -223,14 +223,19 @@ def _following(data: Any, raw: Array) -> tuple[Array, Array, Array]:
     targets = after[odd]
     places = marks.searchsorted(targets)
     hit = (targets >= 0) & (marks[np.minimum(places, count - 1)] == targets)
+    begins = np.append(0, odd[:-1] + 1)
+    reached = np.zeros(count + 1, bool)
+    reached[places[hit]] = True
+    # where nothing whole ends, nothing is kept: such marks can be as many as the bytes
+    some = np.flatnonzero((targets >= 0) | (begins < odd) | reached[odd])
+    columns = odd[some], begins[some], targets[some] >= 0, places[some], hit[some]
     keep = np.zeros(count, bool)
     breaks: list[int] = []
     first = kept = 0
-    for k, whole, place, follows in zip(
-        odd.tolist(), (targets >= 0).tolist(), places.tolist(), hit.tolist(), strict=True
-    ):
+    for k, begin, whole, place, follows in zip(*(c.tolist() for c in columns), strict=True):
         if k < first:
             continue
+        first = max(first, begin)
         stop = k + 1 if whole else k
         keep[first:stop] = True
         kept += stop - first

@@ -278,3 +278,13 @@ def test_wide_rows_with_few_values(seed: int) -> None:
     assert max(wanted) > 0
     found = [n if form else -1 for n, form in zip(told.new.tolist(), told.form, strict=True)]
     assert found == wanted
+
+
+def test_what_only_looks_like_beginnings_joins_nothing() -> None:
+    """A chain that ends where a message begins that is not whole ends there, though another one begins
+    after it."""
+    whole, torn, noise = b"d\0\0\0\5z", b"d\0\1\0\0", b"d\0" * 30
+    found = look_ahead(noise + whole * 2 + torn + noise + whole + noise)
+    at, later = len(noise), len(noise) * 2 + len(whole * 2 + torn)
+    assert found.starts.tolist() == [at, at + len(whole), later]
+    assert found.breaks.tolist() == [1, 2]
