@@ -31,7 +31,7 @@ class Part:
 
 class Block:
     """What is known of the messages of a block, whose bytes are in `data`; of each the Part that it is in,
-    None where it must be opened."""
+    None where it must be opened. repeats: by place, what may be known of it from before."""
 
     def __init__(self, numbers: list[int], begin: list[int], common: Common, data: bytes) -> None:
         count = len(numbers)
@@ -41,6 +41,7 @@ class Block:
         self.data = data
         self.summaries = [b""] * count
         self.parts: list[Part | None] = [None] * count
+        self.repeats: dict[int, tuple[int, int]] = {}
         self._pool = Pool()
         self._made: list[tuple[Part, Common, Any]] = []
         self._rows: list[Part] = []

@@ -16,6 +16,7 @@ from .noted import check
 from .objectblocks import Block, Part
 from .quick import Kind
 from .records import _clean, dumps, record, secret_ranges
+from .repeated import Repeated
 from .rowcolumns import MOST_ITEMS, Layout, Table
 from .rows import ASSUMED, DIRECTIONS
 from .rowsummaries import RowSummaries
@@ -169,6 +170,7 @@ class Objects:
         self._writers: dict[int, dict[int, Writer | None]] = {}
         self._summaries = RowSummaries()
         self._table = Table()
+        self._repeated = Repeated(self._slow)
 
     def blocks(self, blocks: Iterable[Any]) -> Iterator[bytes | list[bytes]]:
         """The objects of blocks of numbers (arrays), one a line, in parts, each in pieces; b"" ends a
@@ -195,13 +197,13 @@ class Objects:
                 yield out
                 out, mark = [], 0
             if part is None:
-                out += self._slow(block.numbers[i])
+                out.append(self._alone(block, i))
                 continue
             out.append(next(part.heads))
             if part.layout is not None:
                 found = next(columns)
                 if found is None:
-                    out[mark:] = self._slow(block.numbers[i])
+                    out[mark:] = (self._slow(block.numbers[i]),)
                     continue
                 out += found
                 out.append(b"]}\n")
@@ -218,10 +220,19 @@ class Objects:
         payload = b',"payload":"%b"' % inner.hex().encode() if self.payload else b""
         return b"%b%b%b" % (text[:at], payload, text[at:] if self.fields else b"}\n")
 
-    def _slow(self, number: int) -> tuple[bytes, ...]:
+    def _alone(self, block: Block, i: int) -> bytes:
+        """A message that is not made with others: one that came before is known by its bytes."""
+        number, kind = block.numbers[i], block.repeats.get(i)
+        if kind is None:
+            return self._slow(number)
+        begin = block.begin[i]
+        data = block.data[begin : begin + block.common.length[i]]
+        return self._repeated.text(number, block.common.where[i], *kind, data)
+
+    def _slow(self, number: int) -> bytes:
         view = self.runs.message(number)
         text = dumps(record(self.runs.capture, view, fields=self.fields, payload=self.payload))
-        return text.encode(), b"\n"
+        return text.encode() + b"\n"
 
     def _prepared(self, numbers: Any) -> Block:
         """What `blocks` needs of the messages."""
@@ -251,7 +262,20 @@ class Objects:
         for writer, which in groups:
             writer.begin(block, which.tolist())
         block.make()
+        self._repeats(block, c)
         return block
+
+    def _repeats(self, block: Block, c: dict[str, Any]) -> None:
+        """Of the messages that are not made with others, note those that may come again: connection and
+        direction, and their kind."""
+        index = self.runs.capture.index
+        places = np.flatnonzero(self._repeated.may_repeat(c, index.tables))
+        kinds = self._repeated.keys(c)[places].tolist()
+        sides = (c["stream"][places].astype(np.int64) * 2 + c["direction"][places]).tolist()
+        for i, side, kind in zip(places.tolist(), sides, kinds, strict=True):
+            alone = block.parts[i] is None and block.common.where[i]
+            if alone and block.numbers[i] not in index.found:
+                block.repeats[i] = side, kind
 
     def _groups(
         self, block: Block, c: Any, side: int, mine: Any, begin: Any

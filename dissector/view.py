@@ -271,6 +271,9 @@ class Capture:
 
     def digits(self, row: Row) -> int:
         """Decimal places of the capture's own resolution for the message's time."""
+        digits = self.files.digits()
+        if digits is not None:
+            return digits
         last = replace(row, offset=row.offset + row.length - 1, length=1)
         extents = self.extents(last) or self.extents(row)  # its end may be missing
         return self.files.frame(extents[-1].record).digits if extents else 9
