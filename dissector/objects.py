@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .datarows import RowObjects
 from .digits import lsns
 from .heads import Common, Head, Maker, in_json
 from .noted import check
 from .objectblocks import Block, Part
 from .quick import Kind
-from .records import _clean, dumps, record, secret_ranges
+from .records import FIELDS, _clean, dumps, record, secret_ranges
 from .repeated import Repeated
 from .rowcolumns import MOST_ITEMS, Layout, Table
 from .rows import ASSUMED, DIRECTIONS
@@ -39,9 +40,6 @@ TOGETHER = 64
 
 PIECES = 900
 """Pieces of text after which they are a part."""
-
-FIELDS = b',"fields":['
-"""Where an object's fields begin: inside a string no quotation mark follows a comma."""
 
 PADDING = 2 * WINDOW
 """Bytes behind the last message that may be read."""
@@ -170,7 +168,9 @@ class Objects:
         self._writers: dict[int, dict[int, Writer | None]] = {}
         self._summaries = RowSummaries()
         self._table = Table()
-        self._repeated = Repeated(self._slow)
+        self._repeated = Repeated(
+            self._slow, self._rows if fields and not payload else None, runs.message
+        )
 
     def blocks(self, blocks: Iterable[Any]) -> Iterator[bytes | list[bytes]]:
         """The objects of blocks of numbers (arrays), one a line, in parts, each in pieces; b"" ends a
@@ -228,6 +228,12 @@ class Objects:
         begin = block.begin[i]
         data = block.data[begin : begin + block.common.length[i]]
         return self._repeated.text(number, block.common.where[i], *kind, data)
+
+    def _rows(self, number: int, text: bytes) -> RowObjects | None:
+        """What writes DataRow messages like this one, whose object is `text` from ``,"message":`` on."""
+        with suppress(UnusualError):
+            return RowObjects(self.runs.message(number), self.runs.secrets, text)
+        return None
 
     def _slow(self, number: int) -> bytes:
         view = self.runs.message(number)

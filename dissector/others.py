@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
+from . import catalogue
 from .annotate import annotate
 from .contents import open_contents
+from .datarows import DataRows
 from .display import Context
 from .findings import Finding
 from .node import Node, messages
 from .summary import VALUE, summary
+from .taken import UnusualError
 from .view import MessageView
 
 SHORT, KEPT = 256, 1024
 """Bytes of a message whose summary is kept, and how many are: the same ones come again and again."""
+
+
+_DATA_ROW = (catalogue.by_name("DataRow").name,)
 
 
 class Bare:
@@ -46,16 +53,26 @@ class Other:
         self.secrets = secrets
         self.short = view.context(secrets, VALUE)
         self._known: dict[bytes, bytes] = {}
+        self._rows: DataRows | None = None
+        if view.path == _DATA_ROW:
+            with suppress(UnusualError):
+                self._rows = DataRows(view, secrets, fields=False)
 
     def text(self, data: bytes, opened: Callable[[], MessageView]) -> bytes:
         """The summary of the message `data`, UTF-8."""
+        if self._rows is not None:
+            with suppress(UnusualError):
+                return self._rows.read(data, 0, len(data), lambda: self._bare(data))[0].encode()
         found = self._known.get(data)
         if found is None:
-            tree = annotate(data, self.layer, self.dialect)
-            open_contents(tree, data, self.dialect, self.schema)
-            found = summary(Bare(tree, self), self.secrets).encode()
+            found = summary(self._bare(data), self.secrets).encode()
             if len(data) <= SHORT:
                 if len(self._known) >= KEPT:
                     self._known.clear()
                 self._known[data] = found
         return found
+
+    def _bare(self, data: bytes) -> Bare:
+        tree = annotate(data, self.layer, self.dialect)
+        open_contents(tree, data, self.dialect, self.schema)
+        return Bare(tree, self)

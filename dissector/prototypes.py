@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from . import values
 from .cells import Cell, ColumnCell, Texts
 from .columns import ColumnValue, column_values
+from .display import Context
 from .node import Node, walk_paths
+from .opened import Opened
 from .records import _add_column, dumps, json_text, json_value
 from .taken import Leaves, Piece, Tuple, UnusualError, Variant, leaf_records, piece_of
 from .view import MessageView
@@ -57,9 +60,8 @@ class Prototype:
             raise UnusualError
         self.texts = [_MARK.split(text) for text in (first, *more)]
         self.places = piece.places
-        self.state = column.state
+        self.column = column
         self.sized = sized
-        self.part = column.part
 
     def piece(self, kind: Kind, index: int) -> Piece:
         """The state of the column `index`. Raises UnusualError where nothing describes it."""
@@ -76,31 +78,32 @@ class Prototype:
         a, b, c = ("".join([told.get(part, part) for part in text]) for text in self.texts)
         a = sys.intern(a)  # tables share it
         c = sys.intern(c)
-        cell = self._cell(kind, index) if self.sized is not None else None
+        cell = None
+        if self.sized is not None:
+            cell = cell_of(replace(self.column, index=index), self.sized, kind.context, kind.view)
         return Piece((a, b, c), self.places, cell)
 
-    def _cell(self, kind: Kind, index: int) -> Cell:
-        """Texts of a column's values by the slow writers' own words."""
-        view, state, part = kind.view, self.state, self.part
-        schema = view.schema
-        described = schema.columns[index]
-        assert self.sized is not None
-        place, reason = self.sized.place, self.sized.reason
 
-        def make(raw: bytes) -> Texts:
-            leaf = Node(place, 0, len(raw), raw, None, reason)
-            typed = values.value(
-                described.type_oid, described.type_modifier, raw, state, schema.encoding, kind.types
-            )
-            one = ColumnValue(part, index, state, leaf, described, typed)
-            record = {"value": json_value(leaf, kind.context)}
-            _add_column(record, one, kind.context, view)
-            return dumps(record["value"]), dumps(record["display"]), ""
+def cell_of(column: ColumnValue, sized: Node, context: Context, view: Opened) -> Cell:
+    """Texts of the values of a described column, in the slow writers' own words. column, sized: a value
+    and the leaf that holds it."""
+    schema, types = view.schema, dict(view.schema.types)
+    described, place, reason = schema.columns[column.index], sized.place, sized.reason
 
-        if state != "text":
-            return Cell(make)
-        oid = values._resolved(described.type_oid, kind.types)
-        return ColumnCell(make, oid in _NUMERIC[:4], oid not in _NUMERIC)
+    def make(raw: bytes) -> Texts:
+        leaf = Node(place, 0, len(raw), raw, None, reason)
+        typed = values.value(
+            described.type_oid, described.type_modifier, raw, column.state, schema.encoding, types
+        )
+        one = ColumnValue(column.part, column.index, column.state, leaf, described, typed)
+        record = {"value": json_value(leaf, context)}
+        _add_column(record, one, context, view)
+        return dumps(record["value"]), dumps(record["display"]), ""
+
+    if column.state != "text":
+        return Cell(make)
+    oid = values._resolved(described.type_oid, types)
+    return ColumnCell(make, oid in _NUMERIC[:4], oid not in _NUMERIC)
 
 
 def _marked(match: re.Match[str]) -> str:

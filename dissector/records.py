@@ -34,6 +34,10 @@ MASK = b"*"
 """What secret bytes become in hex, so that offsets and lengths stay."""
 
 
+FIELDS = b',"fields":['
+"""Where an object's fields begin: inside a string no quotation mark follows a comma."""
+
+
 def dumps(thing: Any) -> str:
     """JSON on one line that is safe for a terminal."""
     text = orjson.dumps(thing).decode()

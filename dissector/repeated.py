@@ -4,14 +4,18 @@ bytes, on what was described before, and on nothing else."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from . import catalogue
 from .cells import KEEPER
-from .rows import ASSUMED, NO_LSN
+from .datarows import RowObjects
+from .rows import ASSUMED, BACKEND, NO_LSN
 from .schemas import Tables
+from .taken import UnusualError
+from .view import MessageView
 
 LONG = 1 << 12
 """Longer messages are not remembered."""
@@ -23,15 +27,21 @@ _SIDE, _MESSAGE = b'"stream":', b',"message":'
 """Where in an object its connection and direction are named, and where that ends: what stands before are
 numbers, a time and addresses."""
 
+_DATA_ROW = str(catalogue.by_name("DataRow").tag).encode()
 _COPY_DATA = catalogue.by_name("CopyData").name
 
 
 class Repeated:
     """What was written of messages, to be written again. write: gives the object of a message by number, as
-    one line."""
+    one line; learn: of a DataRow by number and the object's text from _MESSAGE on, what writes others."""
 
-    def __init__(self, write: Callable[[int], bytes]) -> None:
-        self._write = write
+    def __init__(
+        self, write: Callable[[int], bytes],
+        learn: Callable[[int, bytes], RowObjects | None] | None,
+        opened: Callable[[int], MessageView],
+    ) -> None:  # fmt: skip
+        self._write, self._learn, self._opened = write, learn, opened
+        self._rows: dict[int, RowObjects | None] = {}
         self._sides: dict[int, bytes] = {}
         self._kinds: dict[int, dict[bytes, bytes]] = {}
 
@@ -53,17 +63,26 @@ class Repeated:
     def text(self, number: int, where: bytes, side: int, kind: int, data: bytes) -> bytes:
         """The object of message `number`, one line. where: its frames and time, as they stand in the
         object; side: its connection and direction; data: its bytes."""
+        place, rows = self._sides.get(side), self._rows.get(kind)
+        if rows is not None and place is not None:
+            with suppress(UnusualError):
+                rest = rows.text(data, lambda: self._opened(number))
+                return b'{"number":%d%b%b%b' % (number, where, place, rest)
         known = self._kinds.get(kind)
         if known is None:
             if len(self._kinds) >= KINDS:
                 self._kinds.clear()
             known = self._kinds[kind] = {}
-        rest, place = known.get(data), self._sides.get(side)
-        if rest is not None and place is not None:
-            return b'{"number":%d%b%b%b' % (number, where, place, rest)
+        found = known.get(data)
+        if found is not None and place is not None:
+            return b'{"number":%d%b%b%b' % (number, where, place, found)
         text = self._write(number)
         at = text.index(_MESSAGE)
         self._sides[side], rest = text[text.index(_SIDE) : at], text[at:]
+        if data[:1] == _DATA_ROW and kind & 1 == BACKEND and self._learn and kind not in self._rows:
+            if len(self._rows) >= KINDS:
+                self._rows.clear()
+            self._rows[kind] = self._learn(number, rest)
         KEEPER.keep(known, 256 + len(data) + len(rest))
         known[data] = rest
         return text

@@ -14,6 +14,7 @@ from .cells import SHORT as SHORT_VALUE
 from .columns import ColumnValue
 from .display import Context
 from .node import Node
+from .opened import Opened
 from .slots import WINDOW
 from .summary import VALUE
 from .text import decode_text
@@ -118,7 +119,7 @@ def row_kind(view: MessageView, context: Context) -> RowKind | None:
     )
 
 
-def piece_of(each: ColumnValue, context: Context, view: MessageView) -> Piece:
+def piece_of(each: ColumnValue, context: Context, view: Opened) -> Piece:
     """What a column shows in the state in which an opened message has it."""
     if each.state == "not sent":
         return Piece(NOT_SENT, "")

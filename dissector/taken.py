@@ -12,8 +12,8 @@ from typing import Any
 from .cells import KEEPER, Cell
 from .display import Context
 from .node import Node, walk_paths
+from .opened import Opened
 from .records import dumps, field_records
-from .view import MessageView
 
 RUN = 16
 NULLS = b"n" * RUN
@@ -145,7 +145,7 @@ Leaves = list[tuple[Node, dict[str, Any]]]
 
 
 def leaf_records(
-    view: MessageView, context: Context, wanted: Callable[[str], bool] | None = None
+    view: Opened, context: Context, wanted: Callable[[str], bool] | None = None
 ) -> Leaves:
     """The leaves of an opened message with their records, in order; with `wanted` those whose path it
     takes."""
