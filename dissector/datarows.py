@@ -14,17 +14,14 @@ from typing import Any
 from .cells import is_safe
 from .columns import column_values
 from .display import Context
-from .heads import in_json
 from .node import Node
 from .opened import Opened
 from .prototypes import cell_of
-from .records import FIELDS, dumps
 from .rowpieces import QUOTED, piece_of
 from .rowpieces import Piece as Shown
-from .summary import VALUE, WIDTH, summary
+from .summary import VALUE, WIDTH
 from .taken import Piece, UnusualError, leaf_records
 from .taken import piece_of as json_piece
-from .view import MessageView
 
 MOST_SHOWN = 21
 """Columns of a row that a summary shows."""
@@ -93,7 +90,7 @@ class DataRows:
             raise UnusualError
         shown: list[str] = []
         out: list[bytes] = []
-        room = WIDTH + 1
+        room = WIDTH + 3  # until what is shown is longer, whatever separates it from the next
         for i in range(self.count):
             if at + 4 > end:
                 raise UnusualError
@@ -147,34 +144,3 @@ def _shown(piece: Shown, raw: bytes) -> str:
     if piece.sort == QUOTED and len(raw) <= VALUE and is_safe(raw):
         return f"{piece.text}'{raw.decode()}'"
     return piece.texts(raw)
-
-
-class RowObjects:
-    """DataRow messages of one description as JSON objects with all fields, from ``,"message":`` on."""
-
-    def __init__(self, view: MessageView, secrets: bool, text: bytes) -> None:
-        """text: the object of an opened message, from there on. Raises UnusualError where it is none."""
-        self.rows = DataRows(view, secrets, fields=True)
-        shown = dumps(summary(view, secrets)).encode()
-        length = b',"length":%d,' % view.row.length
-        told = b',"summary":%b,' % shown
-        before, found, rest = text.partition(length)
-        between, also, rest = rest.partition(told)
-        after, fields, _ = rest.partition(FIELDS)
-        if not (found and also and fields):
-            raise UnusualError
-        self.before, self.between = before + b',"length":', b"," + between + b',"summary":"'
-        self.after = b'",' + after + fields
-        assert self.rows.full is not None
-        records = leaf_records(view, self.rows.full, lambda path: "[" not in path)
-        count = Node(records[-1][0].place, 0, 0)
-        self.head = json_piece(records, 0, count, None)  # its length differs
-
-    def text(self, data: bytes, opened: Callable[[], Opened]) -> bytes:
-        """That of the message `data`. Raises UnusualError."""
-        shown, columns = self.rows.read(data, 0, len(data), opened)
-        head = self.head.at(0, len(data) - 1, 0)[1:]
-        return b"".join(
-            (self.before, b"%d" % len(data), self.between, in_json(shown).encode(), self.after, head,
-             *columns, b"]}\n")
-        )  # fmt: skip

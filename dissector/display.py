@@ -195,6 +195,9 @@ def _repeat(node: Node, context: Context) -> str:
     return ", ".join(shown[:4]) + (", …" if len(shown) > 4 else "")
 
 
+MOST_COPIED = 3
+"""Rows of COPY data that a line shows."""
+
 MOST_PARTS = 12
 """Parts of a field that its own line shows."""
 
@@ -223,7 +226,7 @@ def _carrier(node: Node, context: Context) -> str:
 def _copied(rows: Node, context: Context) -> str:
     """The first rows of COPY data: ``1, 'Zoe', NULL``."""
     shown = []
-    for row in (rows.children or ())[:3]:
+    for row in (rows.children or ())[:MOST_COPIED]:
         columns = row.child("columns")
         cells = [display(each, context) for each in (columns.children if columns else None) or ()]
         shown.append(", ".join(cells[:MOST_PARTS]) or f"{row.length} bytes")

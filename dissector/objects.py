@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .datarows import RowObjects
 from .digits import lsns
 from .heads import Common, Head, Maker, in_json
 from .noted import check
@@ -19,6 +18,7 @@ from .quick import Kind
 from .records import FIELDS, _clean, dumps, record, secret_ranges
 from .repeated import Repeated
 from .rowcolumns import MOST_ITEMS, Layout, Table
+from .rowobjects import RowObjects
 from .rows import ASSUMED, DIRECTIONS
 from .rowsummaries import RowSummaries
 from .selection import together
@@ -230,7 +230,7 @@ class Objects:
         return self._repeated.text(number, block.common.where[i], *kind, data)
 
     def _rows(self, number: int, text: bytes) -> RowObjects | None:
-        """What writes DataRow messages like this one, whose object is `text` from ``,"message":`` on."""
+        """What writes rows like this one, whose object is `text` from ``,"message":`` on."""
         with suppress(UnusualError):
             return RowObjects(self.runs.message(number), self.runs.secrets, text)
         return None

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from . import catalogue
 from .annotate import annotate
 from .contents import open_contents
+from .copyrows import CopyRows
 from .datarows import DataRows
 from .display import Context
 from .findings import Finding
 from .node import Node, messages
+from .rowobjects import rows_of
 from .summary import VALUE, summary
 from .taken import UnusualError
 from .view import MessageView
 
 SHORT, KEPT = 256, 1024
 """Bytes of a message whose summary is kept, and how many are: the same ones come again and again."""
-
-
-_DATA_ROW = (catalogue.by_name("DataRow").name,)
 
 
 class Bare:
@@ -53,10 +51,9 @@ class Other:
         self.secrets = secrets
         self.short = view.context(secrets, VALUE)
         self._known: dict[bytes, bytes] = {}
-        self._rows: DataRows | None = None
-        if view.path == _DATA_ROW:
-            with suppress(UnusualError):
-                self._rows = DataRows(view, secrets, fields=False)
+        self._rows: DataRows | CopyRows | None = None
+        with suppress(UnusualError):
+            self._rows = rows_of(view, secrets, fields=False)
 
     def text(self, data: bytes, opened: Callable[[], MessageView]) -> bytes:
         """The summary of the message `data`, UTF-8."""

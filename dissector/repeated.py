@@ -1,5 +1,5 @@
-"""Messages outside COPY that come again and again, as JSON objects: what is said of them hangs on their
-bytes, on what was described before, and on nothing else."""
+"""Messages outside replication as JSON objects: what is said of them hangs on their bytes, on what was
+described before, and on nothing else. Most come again and again; rows do not, but are all alike."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from . import catalogue
 from .cells import KEEPER
-from .datarows import RowObjects
+from .rowobjects import RowObjects
 from .rows import ASSUMED, BACKEND, NO_LSN
 from .schemas import Tables
 from .taken import UnusualError
@@ -27,13 +27,12 @@ _SIDE, _MESSAGE = b'"stream":', b',"message":'
 """Where in an object its connection and direction are named, and where that ends: what stands before are
 numbers, a time and addresses."""
 
-_DATA_ROW = str(catalogue.by_name("DataRow").tag).encode()
-_COPY_DATA = catalogue.by_name("CopyData").name
+_DATA_ROW, _COPY_DATA = (str(catalogue.by_name(n).tag).encode() for n in ("DataRow", "CopyData"))
 
 
 class Repeated:
     """What was written of messages, to be written again. write: gives the object of a message by number, as
-    one line; learn: of a DataRow by number and the object's text from _MESSAGE on, what writes others."""
+    one line; learn: of a row by number and the object's text from _MESSAGE on, what writes others."""
 
     def __init__(
         self, write: Callable[[int], bytes],
@@ -50,8 +49,8 @@ class Repeated:
         """Which of the rows with the columns `c` (see `dissector.runs.Runs.columns`) are of such messages: a
         mask. Those with findings are not among them."""
         paths = [tables.paths[i] for i in range(len(tables.paths))]
-        usual = np.array([len(p) == 1 and p[0] != _COPY_DATA for p in paths], bool)
-        found = usual[c["path"]] & (c["severity"] == 0) & (c["length"] <= LONG)
+        usual = np.array([len(p) == 1 for p in paths], bool)
+        found = usual[c["path"]] & (c["severity"] == 0)
         return found & (c["lsn"] == NO_LSN) & (c["xid"] == 0)
 
     @staticmethod
@@ -63,11 +62,19 @@ class Repeated:
     def text(self, number: int, where: bytes, side: int, kind: int, data: bytes) -> bytes:
         """The object of message `number`, one line. where: its frames and time, as they stand in the
         object; side: its connection and direction; data: its bytes."""
-        place, rows = self._sides.get(side), self._rows.get(kind)
-        if rows is not None and place is not None:
-            with suppress(UnusualError):
-                rest = rows.text(data, lambda: self._opened(number))
-                return b'{"number":%d%b%b%b' % (number, where, place, rest)
+        place = self._sides.get(side)
+        if data[:1] == _COPY_DATA or (data[:1] == _DATA_ROW and kind & 1 == BACKEND):
+            rows = self._rows.get(kind)
+            if rows is not None and place is not None:
+                with suppress(UnusualError):
+                    rest = rows.text(data, lambda: self._opened(number))
+                    return b'{"number":%d%b%b%b' % (number, where, place, rest)
+            text, rest = self._written(number, side)
+            if kind not in self._rows:
+                if len(self._rows) >= KINDS:
+                    self._rows.clear()
+                self._rows[kind] = self._learn(number, rest) if self._learn else None
+            return text
         known = self._kinds.get(kind)
         if known is None:
             if len(self._kinds) >= KINDS:
@@ -76,13 +83,15 @@ class Repeated:
         found = known.get(data)
         if found is not None and place is not None:
             return b'{"number":%d%b%b%b' % (number, where, place, found)
+        text, rest = self._written(number, side)
+        if len(data) <= LONG:
+            KEEPER.keep(known, 256 + len(data) + len(rest))
+            known[data] = rest
+        return text
+
+    def _written(self, number: int, side: int) -> tuple[bytes, bytes]:
+        """The whole object, and its text from _MESSAGE on."""
         text = self._write(number)
         at = text.index(_MESSAGE)
-        self._sides[side], rest = text[text.index(_SIDE) : at], text[at:]
-        if data[:1] == _DATA_ROW and kind & 1 == BACKEND and self._learn and kind not in self._rows:
-            if len(self._rows) >= KINDS:
-                self._rows.clear()
-            self._rows[kind] = self._learn(number, rest)
-        KEEPER.keep(known, 256 + len(data) + len(rest))
-        known[data] = rest
-        return text
+        self._sides[side] = text[text.index(_SIDE) : at]
+        return text, text[at:]

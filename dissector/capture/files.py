@@ -233,10 +233,9 @@ class CaptureFiles:
         return position >> FILE_SHIFT, position & OFFSET
 
     def digits(self) -> int | None:
-        """Decimal places of the times of all frames; None where they may differ."""
-        faces = [getattr(reader, "face", None) for reader in self._readers]
-        found = {face.digits for face in faces if face is not None}
-        return found.pop() if None not in faces and len(found) == 1 else None
+        """Decimal places of the times of all frames so far; None where they differ."""
+        found = {face.digits for face in self.notes.interfaces}
+        return found.pop() if len(found) == 1 else None
 
     def frame(self, record: int) -> Frame:
         """The frame whose record is at position `record` (of a part that was read already)."""

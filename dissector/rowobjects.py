@@ -1,0 +1,60 @@
+"""Rows of queries and of COPY, written without a tree each: as summaries, and as JSON objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import catalogue
+from .copyrows import CopyRows
+from .datarows import DataRows
+from .heads import in_json
+from .node import Node, messages
+from .opened import Opened
+from .records import FIELDS, dumps
+from .summary import summary
+from .taken import UnusualError, leaf_records, piece_of
+from .view import MessageView
+
+_ROWS: dict[str, type[DataRows] | type[CopyRows]] = {
+    catalogue.by_name("DataRow").name: DataRows,
+    catalogue.by_name("CopyData").name: CopyRows,
+}
+
+
+def rows_of(view: Opened, secrets: bool, fields: bool) -> DataRows | CopyRows:
+    """What writes messages like the opened one. Raises UnusualError where nothing does."""
+    if view.tree.name not in _ROWS or len(messages(view.tree)) > 1:
+        raise UnusualError
+    return _ROWS[view.tree.name](view, secrets, fields)
+
+
+class RowObjects:
+    """DataRow messages, or rows of COPY, of one description as JSON objects with all fields, from
+    ``,"message":`` on."""
+
+    def __init__(self, view: MessageView, secrets: bool, text: bytes) -> None:
+        """text: the object of an opened message, from there on. Raises UnusualError where it is none."""
+        self.rows = rows_of(view, secrets, fields=True)
+        shown = dumps(summary(view, secrets)).encode()
+        length = b',"length":%d,' % view.row.length
+        told = b',"summary":%b,' % shown
+        before, found, rest = text.partition(length)
+        between, also, rest = rest.partition(told)
+        after, fields, _ = rest.partition(FIELDS)
+        if not (found and also and fields):
+            raise UnusualError
+        self.before, self.between = before + b',"length":', b"," + between + b',"summary":"'
+        self.after = b'",' + after + fields
+        assert self.rows.full is not None
+        records = leaf_records(view, self.rows.full, lambda path: "[" not in path)
+        count = Node(records[-1][0].place, 0, 0)
+        self.head = piece_of(records, 0, count, None)  # its length differs
+
+    def text(self, data: bytes, opened: Callable[[], Opened]) -> bytes:
+        """That of the message `data`. Raises UnusualError."""
+        shown, columns = self.rows.read(data, 0, len(data), opened)
+        head = self.head.at(0, len(data) - 1, 0)[1:]
+        return b"".join(
+            (self.before, b"%d" % len(data), self.between, in_json(shown).encode(), self.after, head,
+             *columns, b"]}\n")
+        )  # fmt: skip
