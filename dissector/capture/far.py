@@ -35,7 +35,7 @@ from dissector.parallel import processors
 ENOUGH = 16 << 20
 """Bytes of files from which on a second process is worth its start."""
 
-SLOTS, ROOM = 2, 6 << 20
+SLOTS, ROOM = 2, 5 << 20
 """Batches whose bytes are shared at a time, and bytes of each."""
 
 MANY, LONGEST = 16, 1 << 14

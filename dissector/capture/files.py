@@ -32,7 +32,7 @@ from dissector.findings import Finding, finding
 BATCH_FRAMES = 16384
 """Frames in a batch: enough that numpy's cost per call vanishes, few enough to stay in cache."""
 
-BATCH_BYTES = 5 << 20
+BATCH_BYTES = 4 << 20
 """File bytes in a batch: what is copied out of them stays in the processor's cache."""
 
 RECORD = 32
