@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import click
 
 from .errors import UsageProblem, UserError
-from .standard import not_written, prepare_streams, silence
+from .standard import loading, not_written, prepare_streams, silence
 from .text import visible
 
 RELEASES = click.IntRange(10, 19)
@@ -115,13 +115,13 @@ def _opened(captures: tuple[str, ...], given: dict[str, Any], **asked: Any) -> A
     """The captures, with the options of `_captures`. Another process begins to read them before all that
     works on what it reads is loaded. asked: what `check_export` looks at."""
     if not all(map(os.path.isfile, captures)):  # a pipe may let one wait
-        from .export import check_export
-        from .secrets import Keys
-
+        with loading():
+            from .export import check_export
+            from .secrets import Keys
         check_export(**asked)
         Keys(given["keylog"] or "")
-    from .early import begin
-
+    with loading():
+        from .early import begin
     begun = begin(captures)
     from .view import open_capture
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
 from .errors import UserError
 from .patience import PatientFile
 from .text import visible
+
+INTERRUPTED = 130
+"""Exit code after Ctrl+C, as shells have it."""
 
 
 def prepare_streams() -> None:
@@ -42,6 +47,20 @@ def _patient(stream: TextIO) -> TextIO:
         errors="backslashreplace",
         line_buffering=stream.line_buffering or stream.write_through,
     )
+
+
+@contextlib.contextmanager
+def loading() -> Iterator[None]:
+    """While numpy is loaded, Ctrl+C ends the program at once: numpy would take it for a fault of its own."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def silence() -> None:

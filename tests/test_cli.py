@@ -278,3 +278,21 @@ def test_ctrl_c_ends_quietly_whenever_it_comes(when: str) -> None:
         capture_output=True, check=False, cwd=ROOT,
     )  # fmt: skip
     assert (child.returncode, child.stderr) == (130, b"")
+
+
+def test_ctrl_c_while_numpy_is_loaded(tmp_path: Path) -> None:
+    """numpy turns any error of its inner modules, this one too, into an ImportError with much advice."""
+    (tmp_path / "numpy").mkdir()
+    (tmp_path / "numpy" / "__init__.py").write_text(
+        "import signal\n"
+        "try:\n    signal.raise_signal(signal.SIGINT)\n"
+        "except BaseException as error:\n    raise ImportError('advice') from error\n"
+    )
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"sys.path.insert(0, {str(tmp_path)!r})\n"
+        f"sys.argv = ['pgdissect', 'stats', {str(CAPTURES / 'pg18-proto1.pcap')!r}]\n"
+        "import dissector.__main__ as m; m.main()"
+    )
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, cwd=ROOT)
+    assert (child.returncode, child.stdout, child.stderr) == (130, b"", b"")

@@ -239,6 +239,7 @@ def overlapping(data: Any, size: int, dtype: str) -> np.ndarray[Any, Any]:
 
 @contextlib.contextmanager
 def _errors(label: str) -> Iterator[None]:
+    label = label or "''"
     try:
         yield
     except FileNotFoundError:
@@ -258,7 +259,7 @@ def _errors(label: str) -> Iterator[None]:
 
 def _open(name: str, label: str) -> IO[bytes]:
     if name != STDIN:
-        return Path(name).open("rb", buffering=0)
+        return open(name, "rb", buffering=0)  # noqa: PTH123 - an empty name is no folder
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None or sys.stdin.isatty():
         raise CaptureError(
