@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
@@ -157,11 +157,11 @@ class Indexer:
         pieces: list[tuple[int, int, Pieces]],
         final: bool,
     ) -> Batch:
-        parts = [
+        parts = (
             (number, part)
             for number in touched
             for part in self.framers[number].messages(final=final)
-        ]
+        )
         columns, found, subxids = self._columns(parts)
         plain = [text for number in touched for text in self._plain(number)]
         linked = self.links.update(touched, self.framers)
@@ -181,7 +181,7 @@ class Indexer:
         return texts
 
     def _columns(
-        self, parts: list[tuple[int, Framed | Block]]
+        self, parts: Iterable[tuple[int, Framed | Block]]
     ) -> tuple[Columns, list[tuple[int, Finding]], list[tuple[int, int]]]:
         """Columns in the order in which messages were complete; findings and subtransactions by place
         in them."""
@@ -190,15 +190,16 @@ class Indexer:
         subxids: list[tuple[int, int]] = []
         for single, group in groupby(parts, key=lambda part: isinstance(part[1], Framed)):
             if single:
-                rows = [(number, row) for number, row in group if isinstance(row, Framed)]
-                found += [(count + i, f) for i, (_, row) in enumerate(rows) for f in row.found]
-                subxids += [
-                    (count + i, row.context.subxid)
-                    for i, (_, row) in enumerate(rows)
-                    if row.context.subxid is not None
-                ]
-                blocks.append(self._singles(rows))
-                count += len(rows)
+                framed = ((number, row) for number, row in group if isinstance(row, Framed))
+                while rows := list(islice(framed, SINGLES)):
+                    found += [(count + i, f) for i, (_, row) in enumerate(rows) for f in row.found]
+                    subxids += [
+                        (count + i, row.context.subxid)
+                        for i, (_, row) in enumerate(rows)
+                        if row.context.subxid is not None
+                    ]
+                    blocks.append(self._singles(rows))
+                    count += len(rows)
             else:
                 for number, block in group:
                     assert isinstance(block, Block)
@@ -289,6 +290,9 @@ def summary_facts(streams: Streams | FarStreams) -> dict[str, Any]:
     stats = streams.stats
     return {"packets": stats.packets, "segments": stats.tcp, "ports": dict(streams.ports)}
 
+
+SINGLES = 4096
+"""Messages taken one by one that become columns together: each holds some two thousand bytes until then."""
 
 MOST_FINDINGS = 10_000
 """Findings about a connection's stream that are placed one by one: hostile traffic can make millions."""

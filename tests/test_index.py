@@ -189,3 +189,17 @@ def test_messages_in_turn_are_those_taken_one_by_one(
     assert resolved(one_by_one) == found
     assert one_by_one.connections == facts
     assert one_by_one.found == index.found
+
+
+@pytest.mark.parametrize(
+    "name", ["conversation/query-extended.pcap", "pg16-proto4.pcap", "conversation/copy.pcap"]
+)
+def test_few_messages_become_columns_together(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are taken together, rows, findings and subtransactions are the same."""
+    path = CAPTURES / name
+    wanted = index_of(path, False)
+    monkeypatch.setattr(indexing, "SINGLES", 3)
+    found = index_of(path, False)
+    assert len(found) > 20
+    assert resolved(found) == resolved(wanted)
+    assert (found.found, found.subxids) == (wanted.found, wanted.subxids)
