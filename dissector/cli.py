@@ -71,6 +71,13 @@ def pgdissect() -> None:
     """
 
 
+def _named(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    """Refuse an empty name, which is what a shell's unset variable gives: it would pass for none."""
+    if name == "":
+        raise click.BadParameter("the name is empty; name a file, or leave the option out")
+    return name
+
+
 def _captures(function: Callable[..., Any]) -> Callable[..., Any]:
     """The arguments and options of every verb that reads captures."""
     for decorate in reversed(
@@ -78,7 +85,8 @@ def _captures(function: Callable[..., Any]) -> Callable[..., Any]:
             click.argument("captures", nargs=-1, required=True, metavar="CAPTURE..."),
             click.option("--port", "ports", type=click.IntRange(1, 65535), multiple=True,
                          help="This is a PostgreSQL server's port (repeatable)."),
-            click.option("--keylog", metavar="FILE", help="NSS key log that decrypts TLS."),
+            click.option("--keylog", metavar="FILE", callback=_named,
+                         help="NSS key log that decrypts TLS."),
             click.option("--pg", type=RELEASES, help="Assume this server release (10 to 19)."),
             click.option("--proto-version", type=click.IntRange(1, 4),
                          help="Assume this pgoutput protocol version."),
@@ -175,13 +183,15 @@ def open_(captures: tuple[str, ...], expression: str | None, number: int | None,
     multiple=True,
     help="A PostgreSQL server's port (repeatable); 5432 where none is named.",
 )
-@click.option("--write", metavar="FILE", help="Keep what is recorded; it must not exist yet.")
+@click.option(
+    "--write", metavar="FILE", callback=_named, help="Keep what is recorded; it must not exist yet."
+)
 @click.option(
     "--recorder",
     type=click.Choice(["dumpcap", "tcpdump", "scapy"]),
     help="Record with this program; the first that works otherwise.",
 )
-@click.option("--keylog", metavar="FILE", help="NSS key log that decrypts TLS.")
+@click.option("--keylog", metavar="FILE", callback=_named, help="NSS key log that decrypts TLS.")
 @click.option("--show-secrets", is_flag=True, help="Show passwords, proofs, tokens, cancel keys.")
 def live(interface: str, ports: tuple[int, ...], write: str | None, recorder: str | None,
          keylog: str | None, show_secrets: bool) -> None:  # fmt: skip
@@ -274,7 +284,8 @@ def show(captures: tuple[str, ...], number: int, as_json: bool, strict: bool, **
     type=click.Choice(["ndjson", "csv", "parquet", "sql", "pcap"]),
     help="parquet and sql are not built yet.",
 )
-@click.option("--output", metavar="FILE", help="Write there instead of standard output.")
+@click.option("--output", metavar="FILE", callback=_named,
+              help="Write there instead of standard output.")  # fmt: skip
 @click.option("--filter", "expression", metavar="EXPR", help=FILTER)
 @click.option("--fields", is_flag=True, help="ndjson: with every field.")
 @click.option("--payload", is_flag=True, help="ndjson: with the innermost layer's bytes as hex.")
@@ -345,7 +356,9 @@ def compare(words: tuple[str, ...], everything: bool, as_json: bool) -> None:
 @click.option("--in-stream", is_flag=True, help="Between Stream Start and Stream Stop.")
 @click.option("--parallel", is_flag=True, help="With streaming 'parallel'.")
 @click.option("--direction", type=click.Choice(["F", "B"]), help="Who sent it (replication layer).")
-@click.option("--file", metavar="FILE", help="Read this: text, or what pg_recvlogical wrote.")
+@click.option(
+    "--file", metavar="FILE", callback=_named, help="Read this: text, or what pg_recvlogical wrote."
+)
 @click.option("--show-secrets", is_flag=True, help="Show passwords, proofs, tokens, cancel keys.")
 @click.option("--json", "as_json", is_flag=True, help="Machine output.")
 def hex_(data: tuple[str, ...], as_json: bool, **given: Any) -> None:

@@ -83,6 +83,25 @@ def test_exit_codes(tmp_path: Path) -> None:
     assert run("stats", str(broken), "--strict").returncode == 3
 
 
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (("list", ""), 1),
+        (("stats", PG, ""), 1),
+        (("list", PG, "--keylog", ""), 2),
+        (("export", PG, "--format", "csv", "--output", ""), 2),
+        (("hex", "--file", ""), 2),
+    ],
+)
+def test_an_empty_name_is_told(words: tuple[str, ...], status: int) -> None:
+    """It is what "$UNSET" of a shell gives: no directory, and not as if nothing was said."""
+    told = run(*words)
+    assert told.returncode == status
+    assert told.stdout == b""
+    assert b"name is empty" in told.stderr
+    assert b"a directory" not in told.stderr
+
+
 def test_nothing_of_postgresql_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "other.pcap"
     path.write_bytes(pcap(frames(conversation([(0, b"GET / HTTP/1.1\r\n\r\n" * 9)], server=80))))

@@ -425,6 +425,8 @@ def test_missing_directory_permission(tmp_path: Path, monkeypatch: pytest.Monkey
         open_capture_files([tmp_path / "none"])
     with pytest.raises(CaptureError, match="a directory"):
         open_capture_files([tmp_path])
+    with pytest.raises(CaptureError, match="name is empty"):
+        open_capture_files([""])
     with pytest.raises(CaptureError, match="no such file"):
         open_capture_files([write(tmp_path / "x", t.pcap(made())), tmp_path / "none"])
     with pytest.raises(CaptureError, match="no capture named"):

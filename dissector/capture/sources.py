@@ -258,6 +258,10 @@ def _errors(label: str) -> Iterator[None]:
 
 
 def _open(name: str, label: str) -> IO[bytes]:
+    if not name:  # a variable of the shell that is not set; Path("") would be the current directory
+        raise CaptureError(
+            "a capture's name is empty; give the file's name, or - for standard input"
+        )
     if name != STDIN:
         return open(name, "rb", buffering=0)  # noqa: PTH123 - an empty name is no folder
     stream = getattr(sys.stdin, "buffer", None)
