@@ -121,6 +121,8 @@ class Conversation:
         self._forms = _Forms()
         self._typed: dict[tuple[int, ...], Schema] = {}  # parameters by their types
         self.skipping = False
+        self._behind = False  # only answers are missing: what waits may be done
+        self._unheard = False  # requests are missing
 
     # what the frontend sends
 
@@ -242,14 +244,19 @@ class Conversation:
                 self.statements.pop(plain, None)
 
     def done(self, *kinds: str) -> None:
-        """The server finished a request of one of `kinds`; the answers before it were lost."""
+        """The server finished a request of one of `kinds`; the answers before it were lost.
+
+        Answers come in order. Where some are missing and no request is, also what a ReadyForQuery would
+        have ended is over; not before a CommandComplete, which a simple query gets, too.
+        """
         for i, request in enumerate(self.queue):
             if request.kind in kinds:
                 for _ in range(i + 1):
                     self._take()
                 return
-            if request.kind in _ENDED:
+            if request.kind in _ENDED and (not self._behind or "execute" in kinds):
                 return
+        self._behind = False  # it answers nothing that was seen; nobody looks through all again
 
     def described(self, row: Schema | None) -> None:
         """A RowDescription came (or NoData: None)."""
@@ -325,8 +332,12 @@ class Conversation:
             request = self._take()
             if request.kind in _ENDED:
                 self._forget(request.text)
-                return
+                break
+        if not self.queue:
+            self._behind = self._unheard = False
 
-    def lost(self) -> None:
-        """Messages are missing: a Sync may be among them."""
+    def lost(self, direction: str) -> None:
+        """Messages of `direction` are missing: a Sync may be among the client's."""
         self.skipping = False
+        self._unheard = self._unheard or direction == "F"
+        self._behind = not self._unheard

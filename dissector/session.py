@@ -84,7 +84,7 @@ class Session(Streaming):
     def lost(self, direction: str) -> None:
         """Bytes of `direction` are missing: what they would have taught is not known any more."""
         self.gaps = True
-        self.conversation.lost()
+        self.conversation.lost(direction)
         if direction == "B":
             self.replication.uncertain = True
             self.replication.xid = self.replication.stream_xid = 0

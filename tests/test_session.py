@@ -23,12 +23,13 @@ from dissector.capture import open_capture_files
 from dissector.command_check import check
 from dissector.commands import parse_command
 from dissector.contents import open_contents
+from dissector.conversation import Conversation
 from dissector.display import display
 from dissector.encodings import codec
 from dissector.index import Index, Indexer, Options
 from dissector.node import Node, find, walk
 from dissector.rows import COLUMNS, DECRYPTED
-from dissector.schemas import Schema, Tables
+from dissector.schemas import Column, Schema, Tables
 from dissector.session import Session
 from dissector.spec import Dialect
 from dissector.view import Capture, MessageView
@@ -292,6 +293,37 @@ OAUTH = (b"n,a=user@example.com,\x01host=server.example.com\x01port=143\x01"
          b"auth=Bearer vF9dft4qmTc2Nvb3RlckBhbHRhdmlzdGEuY29tCg==\x01\x01")  # fmt: skip
 REFUSED = (b'{"status":"invalid_token","scope":"example_scope",'
            b'"openid-configuration":"https://example.com/.well-known/openid-configuration"}')  # fmt: skip
+
+
+@pytest.mark.parametrize("unheard", [False, True])
+def test_lost_answers_do_not_shift_those_that_come(unheard: bool) -> None:
+    """The ReadyForQuery of a query is lost, the next one ends the query after it. Where requests are
+    missing as well, ParseComplete can be the answer to one of them, and proves nothing."""
+    conversation = Conversation()
+    conversation.query("copy t to stdout", None)
+    if unheard:
+        conversation.lost("F")
+    conversation.lost("B")
+    conversation.query("select * from t", None)
+    conversation.ready()
+    conversation.parse("s", "select id from t where id < $1", ())
+    conversation.other("sync")
+    conversation.done("parse")
+    if unheard:
+        assert [request.kind for request in conversation.queue] == ["query", "parse", "sync"]
+        return
+    assert [request.kind for request in conversation.queue] == ["sync"]
+    conversation.ready()
+    assert not conversation.queue
+    conversation.bind("", "s", (), (1,))
+    conversation.describe("P", "")
+    conversation.execute("")
+    conversation.other("sync")
+    conversation.done("bind")
+    described = Schema("row", (Column("id", 23),))
+    conversation.described(described)
+    assert conversation.row() is described
+    assert conversation.text() == "select id from t where id < $1"
 
 
 def inner(view: MessageView) -> dict[str, str]:
