@@ -1,5 +1,5 @@
-"""DataRow messages of one description, without a tree each: what a column says in each of its states is
-learned from an opened message; only values are read where they lie.
+"""DataRow messages of one description, or of none, without a tree each: what a column says in each of its
+states is learned from an opened message; only values are read where they lie.
 
 Source of the layout: `dissector.catalogue`, through the opened message.
 """
@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
-from .cells import is_safe
+from .cells import Cell, Texts, is_safe
 from .columns import column_values
-from .display import Context
+from .display import Context, display
 from .node import Node
 from .opened import Opened
 from .prototypes import cell_of
+from .records import dumps, json_value
 from .rowpieces import QUOTED, piece_of
 from .rowpieces import Piece as Shown
 from .summary import VALUE, WIDTH
@@ -34,9 +35,10 @@ _SIZE = Struct(">i").unpack_from
 
 @dataclass(slots=True)
 class _State:
-    """A column in one state: what a summary shows; JSON of its leaves, where it was asked for."""
+    """A column in one state: what a summary shows, None where nothing describes it; JSON of its leaves,
+    where it was asked for."""
 
-    shown: Shown
+    shown: Shown | None
     json: Piece | None
 
 
@@ -46,13 +48,19 @@ class DataRows:
     def __init__(self, view: Opened, secrets: bool, fields: bool) -> None:
         """Raises UnusualError where the opened message is not one of them."""
         repeat = view.tree.child("columns")
-        if view.found or repeat is None or view.schema.kind != "row" or not view.schema.columns:
+        elements = [e for e in (repeat.children if repeat else None) or () if e.index >= 0]
+        self.described = bool(view.schema.columns)
+        if view.found or repeat is None or not elements:
+            raise UnusualError
+        if self.described and view.schema.kind != "row":
             raise UnusualError
         self.first = repeat.start
-        self.count = len(view.schema.columns)
+        self.count = len(view.schema.columns) if self.described else len(elements)
         self.short: Context = view.context(secrets, VALUE)
         self.full = view.context(secrets) if fields else None
-        self.states: list[list[_State | None]] = [[None] * 3 for _ in view.schema.columns]
+        if not self.described and display(view.innermost, self.short):
+            raise UnusualError
+        self.states: list[list[_State | None]] = [[None] * 3 for _ in range(self.count)]
         self.learn(view)
 
     def learn(self, view: Opened) -> None:
@@ -60,7 +68,9 @@ class DataRows:
         repeat = view.tree.child("columns")
         elements = [e for e in (repeat.children if repeat else None) or () if e.index >= 0]
         values = {each.index: each for each in column_values(view.tree, view.schema)}
-        if view.found or len(elements) != self.count or len(values) != self.count:
+        if view.found or len(elements) != self.count:
+            raise UnusualError
+        if len(values) != (self.count if self.described else 0):
             raise UnusualError
         records: dict[int, dict[str, Any]] = {}
         if self.full is not None:
@@ -70,12 +80,16 @@ class DataRows:
             state = _state_of(nodes)
             if self.states[i][state] is not None:
                 continue
-            value = values[i]
-            shown = piece_of(value, self.short, view)
+            value = values.get(i)
+            shown = piece_of(value, self.short, view) if value is not None else None
             made: Piece | None = None
             if self.full is not None:
                 sized = nodes[-1] if state == VALUE_THERE else None
-                cell = cell_of(value, sized, self.full, view) if sized is not None else None
+                cell = None
+                if sized is not None and value is not None:
+                    cell = cell_of(value, sized, self.full, view)
+                elif sized is not None:
+                    cell = _unnamed(sized, self.full)
                 group = [(n, records[id(n)]) for n in nodes]
                 made = json_piece(group, element.start, sized, cell)
             self.states[i][state] = _State(shown, made)
@@ -106,7 +120,7 @@ class DataRows:
                 if state is None:
                     raise UnusualError
             raw = data[at + 4 : after]
-            if room > 0 and i < MOST_SHOWN:
+            if state.shown is not None and room > 0 and i < MOST_SHOWN:
                 shown.append(_shown(state.shown, raw))
                 room -= len(shown[-1]) + 2
             if state.json is not None:
@@ -122,14 +136,24 @@ class DataRows:
                         text.encode(),
                         state.json.rest,
                     )
-            elif room <= 0 and self.full is None:
-                break
+            elif room <= 0:
+                break  # only the summary was asked for
             at = after
         else:
             if at != end:
                 raise UnusualError
-        text = ", ".join(shown)
+        text = ", ".join(shown) if self.described else f"{end - begin} bytes"
         return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…", out
+
+
+def _unnamed(sized: Node, context: Context) -> Cell:
+    """Texts of values that nothing describes."""
+
+    def make(raw: bytes) -> Texts:
+        leaf = Node(sized.place, 0, len(raw), raw, None, sized.reason)
+        return dumps(json_value(leaf, context)), dumps(display(leaf, context)), ""
+
+    return Cell(make)
 
 
 def _state_of(nodes: list[Node]) -> int:

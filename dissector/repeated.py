@@ -11,6 +11,7 @@ import numpy as np
 
 from . import catalogue
 from .cells import KEEPER
+from .recognise import HEADER
 from .rowobjects import RowObjects
 from .rows import ASSUMED, BACKEND, NO_LSN
 from .schemas import Tables
@@ -40,7 +41,7 @@ class Repeated:
         opened: Callable[[int], MessageView],
     ) -> None:  # fmt: skip
         self._write, self._learn, self._opened = write, learn, opened
-        self._rows: dict[int, RowObjects | None] = {}
+        self._rows: dict[tuple[int, bytes], RowObjects | None] = {}
         self._sides: dict[int, bytes] = {}
         self._kinds: dict[int, dict[bytes, bytes]] = {}
 
@@ -64,16 +65,19 @@ class Repeated:
         object; side: its connection and direction; data: its bytes."""
         place = self._sides.get(side)
         if data[:1] == _COPY_DATA or (data[:1] == _DATA_ROW and kind & 1 == BACKEND):
-            rows = self._rows.get(kind)
+            alike = kind, data[HEADER : HEADER + 2]  # a row begins with the count of its columns
+            if data[:1] == _COPY_DATA:
+                alike = kind, b""
+            rows = self._rows.get(alike)
             if rows is not None and place is not None:
                 with suppress(UnusualError):
                     rest = rows.text(data, lambda: self._opened(number))
                     return b'{"number":%d%b%b%b' % (number, where, place, rest)
             text, rest = self._written(number, side)
-            if kind not in self._rows:
+            if alike not in self._rows:
                 if len(self._rows) >= KINDS:
                     self._rows.clear()
-                self._rows[kind] = self._learn(number, rest) if self._learn else None
+                self._rows[alike] = self._learn(number, rest) if self._learn else None
             return text
         known = self._kinds.get(kind)
         if known is None:

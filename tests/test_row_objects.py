@@ -93,9 +93,18 @@ def test_binary_rows_and_rows_that_are_not_as_described(tmp_path: Path) -> None:
 
 
 def test_rows_without_a_description(tmp_path: Path) -> None:
-    rows = [data_row([b"%d" % i, None]) for i in range(20)]
-    objects = [o for o in same(made(tmp_path, [(1, b"".join(rows))])) if o["message"] == "DataRow"]
-    assert [o["length"] for o in objects] == [len(row) for row in rows]
+    """As of statements that were prepared before the capture begins."""
+    chance = random.Random(2)
+    sent: list[list[bytes | None]] = [
+        [chance.choice([*TEXTS, *FLOATS, None, b"\0\1"]) for _ in range(i % 7)] for i in range(150)
+    ]
+    capture = made(tmp_path, [(1, b"".join(map(data_row, sent)))])
+    objects = [o for o in same(capture) if o["message"] == "DataRow"]
+    assert len(objects) == len(sent)
+    for one, values in zip(objects, sent, strict=True):
+        lengths = [f["value"] for f in one["fields"] if ".length" in f["path"]][1:]
+        assert lengths == [-1 if v is None else len(v) for v in values]
+        assert one["summary"] == f"{one['length']} bytes"
 
 
 def copied(rows: list[bytes], sql: str = "copy t to stdout") -> list[tuple[int, bytes]]:
