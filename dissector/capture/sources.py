@@ -239,7 +239,6 @@ def overlapping(data: Any, size: int, dtype: str) -> np.ndarray[Any, Any]:
 
 @contextlib.contextmanager
 def _errors(label: str) -> Iterator[None]:
-    label = label or "''"
     try:
         yield
     except FileNotFoundError:
@@ -263,7 +262,7 @@ def _open(name: str, label: str) -> IO[bytes]:
             "a capture's name is empty; give the file's name, or - for standard input"
         )
     if name != STDIN:
-        return open(name, "rb", buffering=0)  # noqa: PTH123 - an empty name is no folder
+        return Path(name).open("rb", buffering=0)
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None or sys.stdin.isatty():
         raise CaptureError(
