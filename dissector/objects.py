@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 KINDS = 256
 """Kinds of messages whose heads are kept for one connection and direction."""
 
-BLOCK = 64
+BLOCK = 256
 """Messages that one process writes before it is another's turn: an object takes some ten thousand bytes."""
 
-TOGETHER = 64
+TOGETHER = 16
 """Blocks whose messages are prepared together: more take less time for each, and more memory."""
 
 PIECES = 900

@@ -36,7 +36,7 @@ Work = Callable[[Iterable[Block]], Iterator[Part]]
 MOST = 4
 """Processes at most."""
 
-HELD = 4 << 20
+HELD = 8 << 20
 """Bytes of results that a process holds before it waits for its turn to write."""
 
 
