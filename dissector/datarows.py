@@ -50,11 +50,12 @@ class DataRows:
         repeat = view.tree.child("columns")
         elements = [e for e in (repeat.children if repeat else None) or () if e.index >= 0]
         self.described = bool(view.schema.columns)
-        if view.found or repeat is None or not elements:
+        count = view.tree.child("column_count")
+        if view.found or repeat is None or count is None or not elements:
             raise UnusualError
         if self.described and view.schema.kind != "row":
             raise UnusualError
-        self.first = repeat.start
+        self.counted, self.first = count.start, repeat.start
         self.count = len(view.schema.columns) if self.described else len(elements)
         self.short: Context = view.context(secrets, VALUE)
         self.full = view.context(secrets) if fields else None
@@ -100,7 +101,7 @@ class DataRows:
         """Of the message at begin..end: the summary, and the JSON of the leaves of its columns in pieces.
         opened: the same message, opened. Raises UnusualError."""
         at = begin + self.first
-        if int.from_bytes(data[at - 2 : at], "big") != self.count:
+        if int.from_bytes(data[begin + self.counted : at], "big") != self.count:
             raise UnusualError
         shown: list[str] = []
         out: list[bytes] = []

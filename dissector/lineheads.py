@@ -67,7 +67,7 @@ class LineHeads:
         known = np.flatnonzero(~self.slow)
         new = np.ones(self.count, bool)
         new[1:] = time[1:] != time[:-1]
-        if self.lines.constant_digits() and len(known):
+        if self.lines.capture.files.digits() is not None and len(known):
             at, which = np.flatnonzero(new), np.cumsum(new) - 1
             cells = self._even_times(time[at], int(record[known[0]]))
             if cells is not None:

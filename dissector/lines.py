@@ -183,11 +183,6 @@ class Lines:
         first, last = np.searchsorted(self._found, (numbers.min(), numbers.max() + 1))
         return self._found[first:last]
 
-    def constant_digits(self) -> bool:
-        """Whether the times of all frames have the same number of decimals."""
-        sources = self.capture.files.sources
-        return len(sources) == 1 and sources[0].kind == "pcap"
-
 
 class _Block:
     """Lines of one block, while they are put together."""

@@ -11,10 +11,11 @@ import numpy as np
 
 from . import catalogue
 from .cells import KEEPER
-from .recognise import HEADER
+from .decode import probes
 from .rowobjects import RowObjects
 from .rows import ASSUMED, BACKEND, NO_LSN
 from .schemas import Tables
+from .spec import Dialect
 from .taken import UnusualError
 from .view import MessageView
 
@@ -29,6 +30,10 @@ _SIDE, _MESSAGE = b'"stream":', b',"message":'
 numbers, a time and addresses."""
 
 _DATA_ROW, _COPY_DATA = (str(catalogue.by_name(n).tag).encode() for n in ("DataRow", "CopyData"))
+
+_AT, _WIDTH, _ = probes("backend", "DataRow", Dialect())["column_count"]
+_COUNT = slice(_AT, _AT + _WIDTH)
+"""How many columns a DataRow has: those with as many are alike, where nothing describes them, too."""
 
 
 class Repeated:
@@ -65,9 +70,7 @@ class Repeated:
         object; side: its connection and direction; data: its bytes."""
         place = self._sides.get(side)
         if data[:1] == _COPY_DATA or (data[:1] == _DATA_ROW and kind & 1 == BACKEND):
-            alike = kind, data[HEADER : HEADER + 2]  # a row begins with the count of its columns
-            if data[:1] == _COPY_DATA:
-                alike = kind, b""
+            alike = kind, data[_COUNT] if data[:1] == _DATA_ROW else b""
             rows = self._rows.get(alike)
             if rows is not None and place is not None:
                 with suppress(UnusualError):
