@@ -27,12 +27,27 @@ from .fieldpieces import (
 )
 from .rowvalues import plain_values
 from .shapes import Run
-from .slots import WINDOW, Array, Slots, decimal, distinct, hexadecimal, left, packed, windows
+from .slots import (
+    WINDOW,
+    Array,
+    Slots,
+    decimal,
+    distinct,
+    ended,
+    hexadecimal,
+    last,
+    left,
+    packed,
+    windows,
+)  # fmt: skip
 
 FEW = 8
 """Messages below which each is written by itself."""
 
 _MICROS = 1_000_000
+_SECOND = len("2026-11-29 18:53:12.")
+_ZONE = np.void(b" UTC")
+_TIME = np.dtype([("second", f"V{_SECOND}"), ("fraction", "V6"), ("zone", "V4")])
 _ITEM = np.dtype(
     [("sort", "u1"), ("at", "i4"), ("width", "u1"), ("signed", "?"), ("skips", "?"), ("quoted", "?"),
      ("extra", "i8")]
@@ -158,10 +173,8 @@ class _Steps:
     def _lsn(self, which: Array, item: Array) -> None:
         self._text(which, item)
         values = self._values(which, item)
-        cells = np.empty((len(which), 9), np.uint8)
-        cells[:, :8], counts = hexadecimal((values >> np.uint64(32)).astype(np.uint32))
-        cells[:, 8] = ord("/")
-        self._add(which, left(cells, counts + 1), counts + 1)
+        high, counts = hexadecimal((values >> np.uint64(32)).astype(np.uint32))
+        self._add(which, ended(high, counts, "/"), counts + 1)
         low, counts = hexadecimal(values.astype(np.uint32))
         self._add(which, left(low, counts), counts)
 
@@ -173,20 +186,22 @@ class _Steps:
         if unusual.any():
             self.odd[which[unusual]] = True
             values[unusual] = 0
-        seconds, micros = np.divmod(values, _MICROS)
+        seconds = values // _MICROS
+        micros = values - seconds * _MICROS
         least = int(seconds.min())
         found, places = distinct(seconds - least, int(seconds.max()) - least + 1)
-        width = len("2026-11-29 18:53:12.")
-        texts = packed([SECONDS[s + least].encode() for s in found.tolist()], width)
-        cells = np.empty((len(which), width + 10), np.uint8)
-        cells[:, :width] = texts[places].view(np.uint8).reshape(-1, width)
-        cells[:, width : width + 6] = decimal(micros + _MICROS)[0][:, -6:]
-        cells[:, width + 6 :] = np.frombuffer(b" UTC", np.uint8)
+        texts = [SECONDS[s + least].encode() for s in found.tolist()]
+        cells = np.empty(len(which), _TIME)
+        cells["second"] = packed(texts, _SECOND)[places]
+        cells["fraction"] = last(decimal(micros + _MICROS)[0], 6)
+        cells["zone"] = _ZONE
+        lengths = np.full(len(which), _TIME.itemsize)
         whole = np.flatnonzero(micros == 0)
-        cells[whole, width - 1 : width + 3] = np.frombuffer(b" UTC", np.uint8)
-        lengths = np.full(len(which), width + 10)
-        lengths[whole] = width + 3
-        self._add(which, cells, lengths)
+        if len(whole):
+            seen = cells.view(np.uint8).reshape(len(which), -1)
+            seen[whole, _SECOND - 1 : _SECOND + 3] = np.frombuffer(b" UTC", np.uint8)
+            lengths[whole] = _SECOND + 3
+        self._add(which, cells.view(f"V{_TIME.itemsize}"), lengths)
 
     def _number(self, which: Array, item: Array) -> None:
         self._text(which, item)
@@ -208,15 +223,15 @@ class _Steps:
             return
         self._text(which, item)
         numbers, places = distinct(values, int(values.max()) + 1)
-        _, first, places = np.unique(
-            item * len(numbers) + places, return_index=True, return_inverse=True
-        )
+        most = (int(item.max()) + 1) * len(numbers)
+        codes, places = distinct(item * len(numbers) + places, most)
         texts = []
-        for i, value in zip(item[first].tolist(), values[first].tolist(), strict=True):
+        for code in codes.tolist():
+            i, value = divmod(code, len(numbers))
             of = fields.items[i].of
             assert isinstance(of, Named)
             sign = 1 << of.width * 8 - 1 if of.signed else 0
-            texts.append(of.shown((value ^ sign) - sign))
+            texts.append(of.shown((int(numbers[value]) ^ sign) - sign))
         strange = np.array([len(t) > WINDOW or not t.isascii() for t in texts])
         self.odd[which[strange[places]]] = True
         lengths = np.array([min(len(t), WINDOW) for t in texts], np.int64)

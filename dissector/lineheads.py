@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .rows import DIRECTIONS, NO_LSN
-from .slots import Array, decimal, distinct, ending, hexadecimal, packed, windows
+from .slots import Array, decimal, distinct, ending, hexadecimal, last, marked, packed, windows
 from .times import SECOND, iso_time
 
 if TYPE_CHECKING:
@@ -53,12 +53,10 @@ class LineHeads:
         none = lsn == NO_LSN
         found = []
         for half, end in ((lsn >> np.uint64(32), "/"), (lsn, "\t")):
-            cells = np.empty((self.count, 9), np.uint8)
-            cells[:, :8], counts = hexadecimal(half.astype(np.uint32))
-            cells[:, 8] = ord(end)
+            cells, counts = hexadecimal(half.astype(np.uint32))
             counts += 1
             counts[none] = end == "\t"
-            found.append(_whole((cells, counts)))
+            found.append((counts, marked(cells, end), None))
         return found
 
     def _times(self) -> Cells:
@@ -89,7 +87,8 @@ class LineHeads:
         """Texts of times with as many decimals as the frame at `record` has; None where they are not
         all equally long."""
         digits = len(self.lines.runs.time_text(0, record).partition(".")[2]) - 1
-        seconds, rest = np.divmod(time, SECOND)
+        seconds = time // SECOND
+        rest = time - seconds * SECOND
         least = int(seconds.min())
         found, which = distinct(seconds - least, int(seconds.max()) - least + 1)
         texts = [
@@ -98,12 +97,14 @@ class LineHeads:
         width = len(texts[0])
         if digits < 1 or any(len(t) != width for t in texts):
             return None
-        cells = np.empty((len(time), width + digits + 2), np.uint8)
-        cells[:, :width] = packed(texts, width)[which].view(np.uint8).reshape(-1, width)
-        cells[:, width] = ord(".")
-        cells[:, width + 1 : -1] = decimal(rest // 10 ** (9 - digits) + 10**digits)[0][:, -digits:]
-        cells[:, -1] = ord("Z")
-        return cells.view(f"V{cells.shape[1]}")[:, 0]
+        parts = np.dtype([("second", f"V{width}"), ("rest", f"V{digits + 1}"), ("zone", np.uint8)])
+        cells = np.empty(len(time), parts)
+        cells["second"] = packed(texts, width)[which]
+        scaled = rest // 10 ** (9 - digits) + 10**digits
+        cells["rest"] = last(decimal(scaled)[0], digits + 1)
+        cells.view(np.uint8).reshape(len(time), -1)[:, width] = ord(".")
+        cells["zone"] = ord("Z")
+        return cells.view(f"V{parts.itemsize}")
 
     def one(self, row: int) -> bytes:
         """The head of one line by itself."""

@@ -157,7 +157,7 @@ class _Walk:
         bases = rows.bases[kinds, letters]
         if (bases[:, 0] < 0).any():
             keys = kinds * (len(LETTERS) + 1) + letters
-            for key in np.unique(keys[bases[:, 0] < 0]).tolist():
+            for key in np.flatnonzero(np.bincount(keys[bases[:, 0] < 0])).tolist():
                 first = int(np.flatnonzero(keys == key)[0])
                 rows.learn(key // (len(LETTERS) + 1), self.opened(int(r[first])))
             bases = rows.bases[kinds, letters]

@@ -28,6 +28,7 @@ DENSE, MOST_CODES = 1 << 16, 1 << 20
 
 _CUT = "…".encode()
 _NEVER = 1 << 40
+_MYRIAD = np.uint32(10_000)
 
 
 def _texts(base: int) -> Array:
@@ -56,22 +57,30 @@ def _table(base: int) -> tuple[Array, Array]:
 
 
 def decimal(values: Array, blank: bool = False) -> tuple[Array, Array]:
-    """Twelve bytes a number of up to 32 bits: its digits at the end, 0 bytes before them; and how many
-    digits. blank: 0 is none at all."""
+    """Eight bytes a number of up to 32 bits, twelve where one has more digits: its digits at the end, 0
+    bytes before them; and how many digits. blank: 0 is none at all."""
     table, counts = _table(10)
     values = values.astype(np.uint32)
-    high, low = np.divmod(values, np.uint32(10_000))
-    top, middle = np.divmod(high, np.uint32(10_000))
-    out = np.empty((len(values), 3), np.uint32)
-    out[:, 0] = table.take(top + np.uint32(10_000))
-    out[:, 1] = table.take(middle + np.uint32(10_000) * (top == 0))
-    out[:, 2] = table.take(low + np.uint32(10_000 if blank else 20_000) * (high == 0))
-    digits = np.where(high > 0, 4 + counts.take(middle), counts.take(low)).astype(np.int64)
-    if top.any():
-        digits = np.where(top > 0, 8 + counts.take(top), digits)
+    high = values // _MYRIAD
+    low = values - high * _MYRIAD
+    zero = _MYRIAD if blank else _MYRIAD * np.uint32(2)
+    long = int(high.max(initial=0)) >= _MYRIAD
+    out = np.empty((len(values), 2 + long), np.uint32)
+    out[:, -1] = table.take(low + zero * (high == 0))
+    middle, more = high, None
+    if long:
+        top = high // _MYRIAD
+        middle, more = high - top * _MYRIAD, top > 0
+        out[:, 0] = table.take(top + _MYRIAD)
+        out[:, 1] = table.take(np.where(more, middle, middle + _MYRIAD))
+    else:
+        out[:, 0] = table.take(high + _MYRIAD)
+    digits = np.where(high > 0, counts.take(middle) + np.uint8(4), counts.take(low))
+    if more is not None:
+        digits = np.where(more, counts.take(top) + np.uint8(8), digits)
     if blank:
         digits[values == 0] = 0
-    return out.view(np.uint8), digits
+    return out.view(np.uint8), digits.astype(np.int64)
 
 
 def hexadecimal(values: Array) -> tuple[Array, Array]:
@@ -82,16 +91,42 @@ def hexadecimal(values: Array) -> tuple[Array, Array]:
     out = np.empty((len(values), 2), np.uint32)
     out[:, 0] = table.take(high + 65_536)
     out[:, 1] = table.take(low + 131_072 * (high == 0))
-    digits = np.where(high > 0, 4 + counts.take(high), counts.take(low)).astype(np.int64)
-    return out.view(np.uint8), digits
+    digits = np.where(high > 0, counts.take(high) + np.uint8(4), counts.take(low))
+    return out.view(np.uint8), digits.astype(np.int64)
+
+
+def last(cells: Array, width: int) -> Array:
+    """The last `width` bytes of each cell, as windows."""
+    count, whole = cells.shape
+    return np.ndarray((count,), f"V{width}", cells, offset=whole - width, strides=(whole,))
 
 
 def left(cells: Array, lengths: Array) -> Array:
-    """Cells whose text is at their end, with the text at the beginning."""
+    """Cells whose text is at their end, with the text at the beginning, as windows."""
     count, width = cells.shape
+    if width == 8:  # the first byte of such a number is its lowest one
+        return (cells.view("<u8")[:, 0] >> ((8 - lengths) * 8).view(np.uint64)).view("V8")
     flat = np.empty(count * width + width, np.uint8)
     flat[: count * width] = cells.reshape(-1)
     return windows(flat, width)[np.arange(width, count * width + width, width) - lengths]
+
+
+def ended(cells: Array, lengths: Array, mark: str) -> Array:
+    """Cells of eight bytes whose text is at their end, with the text at the beginning and `mark`, which is
+    one byte, behind it."""
+    if lengths.max(initial=0) == 8:
+        return left(marked(cells, mark).view(np.uint8).reshape(-1, 9), lengths + 1)
+    marks = np.uint64(ord(mark)) << (lengths * 8).view(np.uint64)
+    return (left(cells, lengths).view("<u8") | marks).view("V8")
+
+
+def marked(cells: Array, mark: str) -> Array:
+    """Cells with one more byte, `mark`, behind them, as windows."""
+    count, width = cells.shape
+    out = np.empty(count, np.dtype([("text", f"V{width}"), ("mark", np.uint8)]))
+    out["text"] = last(cells, width)
+    out["mark"] = ord(mark)
+    return out.view(f"V{width + 1}")
 
 
 def distinct(values: Array, space: int) -> tuple[Array, Array]:
@@ -270,7 +305,9 @@ class Slots:
             if rows is not last:
                 last, begin, most = rows, begins[rows], limit[rows]
             at = begin + (np.minimum(start, most) if bounded else start)
-            windows(out, cells.itemsize)[at] = cells if which is None else cells.take(which)
+            windows(out, cells.itemsize)[at] = (
+                cells if which is None else cells.take(which, mode="clip")
+            )
         self._cells.clear()
         if len(self._cut):
             windows(out, len(_CUT))[begins[self._cut] + self._at] = np.frombuffer(

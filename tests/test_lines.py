@@ -17,7 +17,7 @@ from dissector import export, selection
 from dissector.report import list_cells
 from dissector.runs import Runs
 from dissector.selection import in_blocks, numbers, parts, together
-from dissector.slots import Known, Slots, Texts, decimal, hexadecimal, left
+from dissector.slots import Known, Slots, Texts, decimal, ended, hexadecimal, last, left, marked
 from dissector.view import Capture, open_capture
 
 OID = 16400
@@ -80,7 +80,19 @@ def test_numbers_as_cells() -> None:
             assert bytes(cell[-count:]).decode() == wanted % value
     cells, counts = decimal(np.array([0, 5], np.uint32), blank=True)
     assert counts.tolist() == [0, 1]
-    assert bytes(cells[0]) == bytes(12)
+    assert not cells[0].any()
+
+
+@pytest.mark.parametrize("given", [[0, 15, 0xFFF_FFFF], [0, 0x1000_0000, 0xFFFF_FFFF]])
+def test_numbers_with_a_mark_behind_them(given: list[int]) -> None:
+    cells, counts = hexadecimal(np.array(given, np.uint32))
+    for value, count, end, both in zip(
+        given, counts, ended(cells, counts, "/"), marked(cells, "/"), strict=True
+    ):
+        assert bytes(end)[: count + 1].decode() == f"{value:X}/"
+        assert bytes(both)[-count - 1 :].decode() == f"{value:X}/"
+    ends = last(decimal(np.array([1_000_042, 7_654_321], np.uint32))[0], 6)
+    assert [bytes(each) for each in ends] == [b"000042", b"654321"]
 
 
 def test_a_cell_is_written_over_by_what_follows() -> None:
