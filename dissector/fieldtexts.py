@@ -35,7 +35,7 @@ from .slots import (
     distinct,
     ended,
     hexadecimal,
-    last,
+    last_bytes,
     left,
     packed,
     windows,
@@ -193,7 +193,7 @@ class _Steps:
         texts = [SECONDS[s + least].encode() for s in found.tolist()]
         cells = np.empty(len(which), _TIME)
         cells["second"] = packed(texts, _SECOND)[places]
-        cells["fraction"] = last(decimal(micros + _MICROS)[0], 6)
+        cells["fraction"] = last_bytes(decimal(micros + _MICROS)[0], 6)
         cells["zone"] = _ZONE
         lengths = np.full(len(which), _TIME.itemsize)
         whole = np.flatnonzero(micros == 0)

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .rows import DIRECTIONS, NO_LSN
-from .slots import Array, decimal, distinct, ending, hexadecimal, last, marked, packed, windows
+from .slots import (
+    Array,
+    decimal,
+    distinct,
+    ending,
+    hexadecimal,
+    last_bytes,
+    marked,
+    packed,
+    windows,
+)
 from .times import SECOND, iso_time
 
 if TYPE_CHECKING:
@@ -51,7 +61,7 @@ class LineHeads:
     def _lsns(self) -> list[Cells]:
         lsn = self.c["lsn"]
         none = lsn == NO_LSN
-        found = []
+        found: list[Cells] = []
         for half, end in ((lsn >> np.uint64(32), "/"), (lsn, "\t")):
             cells, counts = hexadecimal(half.astype(np.uint32))
             counts += 1
@@ -101,7 +111,7 @@ class LineHeads:
         cells = np.empty(len(time), parts)
         cells["second"] = packed(texts, width)[which]
         scaled = rest // 10 ** (9 - digits) + 10**digits
-        cells["rest"] = last(decimal(scaled)[0], digits + 1)
+        cells["rest"] = last_bytes(decimal(scaled)[0], digits + 1)
         cells.view(np.uint8).reshape(len(time), -1)[:, width] = ord(".")
         cells["zone"] = ord("Z")
         return cells.view(f"V{parts.itemsize}")

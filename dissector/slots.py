@@ -95,7 +95,7 @@ def hexadecimal(values: Array) -> tuple[Array, Array]:
     return out.view(np.uint8), digits.astype(np.int64)
 
 
-def last(cells: Array, width: int) -> Array:
+def last_bytes(cells: Array, width: int) -> Array:
     """The last `width` bytes of each cell, as windows."""
     count, whole = cells.shape
     return np.ndarray((count,), f"V{width}", cells, offset=whole - width, strides=(whole,))
@@ -124,7 +124,7 @@ def marked(cells: Array, mark: str) -> Array:
     """Cells with one more byte, `mark`, behind them, as windows."""
     count, width = cells.shape
     out = np.empty(count, np.dtype([("text", f"V{width}"), ("mark", np.uint8)]))
-    out["text"] = last(cells, width)
+    out["text"] = last_bytes(cells, width)
     out["mark"] = ord(mark)
     return out.view(f"V{width + 1}")
 

@@ -17,7 +17,17 @@ from dissector import export, selection
 from dissector.report import list_cells
 from dissector.runs import Runs
 from dissector.selection import in_blocks, numbers, parts, together
-from dissector.slots import Known, Slots, Texts, decimal, ended, hexadecimal, last, left, marked
+from dissector.slots import (
+    Known,
+    Slots,
+    Texts,
+    decimal,
+    ended,
+    hexadecimal,
+    last_bytes,
+    left,
+    marked,
+)
 from dissector.view import Capture, open_capture
 
 OID = 16400
@@ -91,7 +101,7 @@ def test_numbers_with_a_mark_behind_them(given: list[int]) -> None:
     ):
         assert bytes(end)[: count + 1].decode() == f"{value:X}/"
         assert bytes(both)[-count - 1 :].decode() == f"{value:X}/"
-    ends = last(decimal(np.array([1_000_042, 7_654_321], np.uint32))[0], 6)
+    ends = last_bytes(decimal(np.array([1_000_042, 7_654_321], np.uint32))[0], 6)
     assert [bytes(each) for each in ends] == [b"000042", b"654321"]
 
 
