@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .capture.frames import distinct
 from .rows import DECRYPTED
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _of_block(capture: Capture, numbers: Array) -> Iterator[Array]:
         if extents:
             yield np.array([(e.frame, e.record, -1, 0) for e in extents], np.int64).T
     sides = c["stream"].astype(np.int64) * 2 + c["direction"]
-    for side in np.unique(sides[plain]).tolist():
+    for side in distinct(sides[plain]).tolist():
         mine = np.flatnonzero(plain & (sides == side))
         start = c["offset"][mine].astype(np.int64)
         order = np.argsort(start, kind="stable")

@@ -52,11 +52,14 @@ class Rows:
     def __init__(self) -> None:
         self.tables = Tables()
         self.kinds: list[RowKind] = []
-        self._shape()
+        self._stale = True
 
-    def _shape(self) -> None:
-        """Arrays of the kinds, made anew when one is added or learned: letter_at, columns, and first
+    def shape(self) -> None:
+        """Arrays of the kinds, made anew after one was added or learned: letter_at, columns, and first
         items of both tuples by kind and letter."""
+        if not self._stale:
+            return
+        self._stale = False
         count = len(self.kinds)
         self.letter_at = np.array([k.letter_at for k in self.kinds] or [0], np.int64)
         self.columns = np.array([k.columns for k in self.kinds] or [0], np.int64)
@@ -80,7 +83,7 @@ class Rows:
         view, kind.view = kind.view, None
         if view is not None:
             self.learn(len(self.kinds) - 1, view)
-        self._shape()
+        self._stale = True
         return len(self.kinds) - 1
 
     # -- learning
@@ -98,7 +101,7 @@ class Rows:
             first = self.tables.reserve(kind.columns)
             second = self.tables.reserve(kind.columns) if len(parts) > 1 else -1
             bases = kind.tuples[letter] = (first, second)
-            self._shape()
+            self._stale = True
         starts: dict[str, list[int]] = {}
         for part in parts:
             repeat = inner.child(part).child("columns")  # type: ignore[union-attr]
@@ -152,6 +155,7 @@ class _Walk:
 
     def run(self, r: Array, kinds: Array, begins: Array) -> Array:
         rows = self.rows
+        rows.shape()
         letter_at = begins + rows.letter_at[kinds]
         letters = _LETTER[self.run_.u1[np.minimum(letter_at, self.limit)]]
         bases = rows.bases[kinds, letters]
@@ -160,6 +164,7 @@ class _Walk:
             for key in np.flatnonzero(np.bincount(keys[bases[:, 0] < 0])).tolist():
                 first = int(np.flatnonzero(keys == key)[0])
                 rows.learn(key // (len(LETTERS) + 1), self.opened(int(r[first])))
+            rows.shape()
             bases = rows.bases[kinds, letters]
         self.kind[r], self.columns[r] = kinds, rows.columns[kinds]
         self.at[r], self.base[r], self.second[r] = letter_at + 1, bases[:, 0], bases[:, 1]

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from .capture.frames import distinct
 from .lines import Lines
 from .memory import give_back_freed_memory
 from .objects import BLOCK as OBJECTS
@@ -152,7 +153,7 @@ class Runs:
         sides = c["stream"].astype(np.int64) * 2 + c["direction"]
         usual = (c["severity"] == 0) | (c["length"] < NOTED)
         usual &= c["flags"] & (DECRYPTED | INCOMPLETE) == 0
-        for side in np.unique(sides).tolist():
+        for side in distinct(sides).tolist():
             mine = np.flatnonzero((sides == side) & usual)
             if not len(mine):
                 continue

@@ -256,7 +256,7 @@ class CaptureFiles:
         """The columns of these frames, as in a FrameBatch."""
         numbers = records >> FILE_SHIFT
         found = Columns(*(np.empty(len(records), np.int64) for _ in Columns._fields))
-        for number in np.unique(numbers).tolist():
+        for number in distinct(numbers).tolist():
             mine, source = np.flatnonzero(numbers == number), self.sources[number]
             offsets = records[mine] & OFFSET
             source.grow()

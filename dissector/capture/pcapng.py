@@ -130,7 +130,7 @@ class PcapngReader:
         starts = np.array([section.start for section in self.sections])
         sections = np.searchsorted(starts, record, side="right") - 1
         found = Columns(*(np.empty(len(record), np.int64) for _ in Columns._fields))
-        for number in np.unique(sections).tolist():
+        for number in distinct(sections).tolist():
             mine, section = np.flatnonzero(sections == number), self.sections[number]
             numbers, at = self.source.numbers(f"{section.order}u4"), record[mine]
             kind, length = numbers[at].astype(np.int64), numbers[at + 4].astype(np.int64)
