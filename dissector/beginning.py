@@ -149,6 +149,8 @@ class Beginning(Units):
         inner = Framer(self.tables, self.assumptions, client, (0, 0), session=self.session)
         inner.decided = True
         inner.fast = self.fast
+        inner.number = self.number
+        inner.flags = DECRYPTED
         inner._roles(client, STARTUP, MESSAGES)
         self.encrypted = Encrypted(inner, client, self.keylog)
         self.session.tls = self.encrypted.facts
@@ -212,13 +214,11 @@ class Beginning(Units):
         else:
             side.mode = STARTUP
 
-    def _decrypted(self, final: bool) -> Iterator[Framed | Block]:
+    def _decrypted(self, final: bool) -> Iterator[Framed | Block | bytes]:
         """Messages out of the plain text that TLS records held."""
         if self.encrypted is None:
             return
-        for framed in self.encrypted.inner.messages(final):
-            framed.flags |= DECRYPTED
-            yield framed
+        yield from self.encrypted.inner.messages(final)
         for found in (self.encrypted.found, self.encrypted.inner.found):
             self.found += found
             found.clear()

@@ -69,10 +69,11 @@ class Command:
 
 def parse_command(text: str) -> Command | None:
     """The replication command in `text`, or None where it is not one (SQL, nonsense)."""
-    tokens = _tokens(text[:_LIMIT])
-    if not tokens or tokens[0][0] != "word" or tokens[0][1].upper() not in COMMANDS:
+    first = _TOKEN.match(text)
+    name = (first["word"] or "").upper() if first is not None else ""
+    if name not in COMMANDS:
         return None
-    name = tokens[0][1].upper()
+    tokens = _tokens(text[:_LIMIT])
     words: list[tuple[str, str]] = []
     options: list[Option] = []
     at = 1

@@ -53,7 +53,7 @@ class Framer(Damage):
         """A direction was closed (FIN), the connection broke (RST), or the capture ended."""
         self.endings[event.direction] = event.kind
 
-    def messages(self, final: bool = False) -> Iterator[Framed | Block]:
+    def messages(self, final: bool = False) -> Iterator[Framed | Block | bytes]:
         """Whole messages that the events so far make. `final`: nothing more will come."""
         self.final = final
         if final:
@@ -287,7 +287,7 @@ class Framer(Damage):
         side.at = int(ends[-1])
         side.consumed += side.at - int(begins[0])
         side.count += count
-        flags = ASSUMED if self.session.assumed() else 0
+        flags = self.flags | (ASSUMED if self.session.assumed() else 0)
         return Block(
             side.arrivals[places], side.frames[places], side.times[places], begins + side.base,
             ends - begins, answers, direction, flags,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby, islice
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,17 @@ from .framing import Framer
 from .links import CancelLinks
 from .places import ManyPlaces, Place, Places
 from .plaintext import PlainStore, PlainText
-from .rows import BACKEND, COLUMNS, FRONTEND, Columns, Rows, empty_columns
+from .rows import (
+    BACKEND,
+    COLUMNS,
+    FRONTEND,
+    RECORD,
+    Columns,
+    Rows,
+    columns_of,
+    empty_columns,
+    pack_record,
+)
 from .schemas import Dialect, Path, Schema, Tables
 from .secrets import Keys
 from .session import Assumptions
@@ -149,6 +158,7 @@ class Indexer:
                 self.keys.log,
             )
             framer.fast = self.fast
+            framer.number = number
         return framer
 
     def _batch(
@@ -181,32 +191,34 @@ class Indexer:
         return texts
 
     def _columns(
-        self, parts: Iterable[tuple[int, Framed | Block]]
+        self, parts: Iterable[tuple[int, Framed | Block | bytes]]
     ) -> tuple[Columns, list[tuple[int, Finding]], list[tuple[int, int]]]:
         """Columns in the order in which messages were complete; findings and subtransactions by place
         in them."""
         blocks, count = [], 0
+        records = bytearray()
         found: list[tuple[int, Finding]] = []
         subxids: list[tuple[int, int]] = []
-        for single, group in groupby(parts, key=lambda part: isinstance(part[1], Framed)):
-            if single:
-                framed = ((number, row) for number, row in group if isinstance(row, Framed))
-                while rows := list(islice(framed, SINGLES)):
-                    found += [(count + i, f) for i, (_, row) in enumerate(rows) for f in row.found]
-                    subxids += [
-                        (count + i, row.context.subxid)
-                        for i, (_, row) in enumerate(rows)
-                        if row.context.subxid is not None
-                    ]
-                    blocks.append(self._singles(rows))
-                    count += len(rows)
+        for number, part in parts:
+            if isinstance(part, bytes):
+                records += part
+            elif isinstance(part, Framed):
+                place = count + len(records) // RECORD.itemsize
+                found += [(place, f) for f in part.found]
+                if part.context.subxid is not None:
+                    subxids.append((place, part.context.subxid))
+                records += self._record(number, part)
             else:
-                for number, block in group:
-                    assert isinstance(block, Block)
-                    blocks.append(_of_block(number, block))
-                    for places, values in block.answers.subxids:
-                        subxids += zip((places + count).tolist(), values.tolist(), strict=True)
-                    count += len(block.arrival)
+                if records:
+                    blocks.append(columns_of(records))
+                    count += len(blocks[-1]["arrival"])
+                    records.clear()
+                blocks.append(_of_block(number, part))
+                for places, values in part.answers.subxids:
+                    subxids += zip((places + count).tolist(), values.tolist(), strict=True)
+                count += len(part.arrival)
+        if records:
+            blocks.append(columns_of(records))
         if not blocks:
             return empty_columns(), [], []
         joined = {name: np.concatenate([b[name] for b in blocks]) for name in blocks[0]}
@@ -219,32 +231,19 @@ class Indexer:
             name: joined[name].take(order).astype(dtype, copy=False) for name, dtype in COLUMNS
         }
         if found or subxids:
-            place = np.empty(count, np.int64)
-            place[order] = np.arange(count)
-            found = sorted(((int(place[i]), f) for i, f in found), key=lambda pair: pair[0])
-            subxids = [(int(place[i]), xid) for i, xid in subxids]
+            after = np.empty(len(order), np.int64)
+            after[order] = np.arange(len(order))
+            found = sorted(((int(after[i]), f) for i, f in found), key=lambda pair: pair[0])
+            subxids = [(int(after[i]), xid) for i, xid in subxids]
         return columns, found, subxids
 
-    def _singles(self, rows: list[tuple[int, Framed]]) -> Columns:
-        tables = self.tables
-        dialects = {id(row.context.dialect): row.context.dialect for _, row in rows}
-        numbers = {key: tables.dialects.number(dialect) for key, dialect in dialects.items()}
-        table = [
-            (
-                row.frame, row.time, number, row.direction, row.offset, row.length,
-                tables.paths.number(row.context.path), row.context.lsn, row.context.xid,
-                row.context.schema, numbers[id(row.context.dialect)],
-                int(row.severity), row.flags,
-            )
-            for number, row in rows
-        ]  # fmt: skip
-        columns = zip(*table, strict=True)
-        made = {
-            name: np.array(values, dtype)
-            for (name, dtype), values in zip(COLUMNS, columns, strict=True)
-        }
-        made["arrival"] = np.array([row.arrival for _, row in rows], np.int64)
-        return made
+    def _record(self, number: int, row: Framed) -> bytes:
+        context, tables = row.context, self.tables
+        return pack_record(
+            row.arrival, row.frame, row.time, number, row.direction, row.offset, row.length,
+            tables.paths.number(context.path), context.lsn, context.xid, context.schema,
+            tables.dialects.number(context.dialect), int(row.severity), row.flags,
+        )  # fmt: skip
 
     def _read(self) -> int:
         """Bytes of the files read so far, by the last frame's place."""
@@ -290,9 +289,6 @@ def summary_facts(streams: Streams | FarStreams) -> dict[str, Any]:
     stats = streams.stats
     return {"packets": stats.packets, "segments": stats.tcp, "ports": dict(streams.ports)}
 
-
-SINGLES = 4096
-"""Messages taken one by one that become columns together: each holds some two thousand bytes until then."""
 
 MOST_FINDINGS = 10_000
 """Findings about a connection's stream that are placed one by one: hostile traffic can make millions."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,17 @@ in Tables. relation: a Schema's number: the Relation, RowDescription or Paramete
 (kind ``relations`` for a Truncate), 0 for none. severity: worst finding, 0 for none.
 """
 
+RECORD = np.dtype([("arrival", np.int64), *COLUMNS])
+"""A row as it is taken: its columns side by side, and the frame that made it whole by its place in the
+capture, which orders rows of several connections."""
+
+_CODES = {"u1": "B", "u2": "H", "u4": "I", "u8": "Q", "i8": "q"}
+
+pack_record = Struct(
+    "=" + "".join(_CODES[RECORD[name].str[1:]] for name in RECORD.names or ())
+).pack
+"""The bytes of a row, from its numbers in the order of RECORD."""
+
 _SPECIAL: dict[str, tuple[int, ...]] = {"lsn": (NO_LSN, 0), "xid": (0,), "relation": (0,)}
 """Numbers that are no places, ids or numbers: far from the others, and no reason for wider ones."""
 
@@ -58,6 +70,12 @@ BLOCK = 1 << 16
 """Rows of a block."""
 
 Columns = dict[str, NDArray[Any]]
+
+
+def columns_of(records: bytes | bytearray) -> Columns:
+    """The columns of packed rows, "arrival" among them."""
+    table = np.frombuffer(records, RECORD)
+    return {name: np.ascontiguousarray(table[name]) for name in RECORD.names or ()}
 
 
 def empty_columns() -> Columns:

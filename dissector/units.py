@@ -62,6 +62,8 @@ class Units:
                 if port in assumptions.ports:  # the sender with this port is the server
                     self.client = 1 - physical
         self.fast = True
+        self.number = 0  # of the connection
+        self.flags = 0  # of all its rows
         self.forced = any(port in assumptions.ports for port in ports)
         self.final = False
         self.patient = True
@@ -151,7 +153,7 @@ class Units:
         found = context.found
         if side.notes:
             found, side.notes = side.notes + found, []
-        flags = ASSUMED if context.assumed else 0
+        flags = self.flags | (ASSUMED if context.assumed else 0)
         severity = 0
         if missing:
             flags |= INCOMPLETE
@@ -182,7 +184,7 @@ class Units:
         side.notes.append(finding("huge-message", shown=len(head), need=need))
         found, side.notes = side.notes + context.found, []
         severity = max(f.severity for f in found)
-        flags = INCOMPLETE | (ASSUMED if context.assumed else 0)
+        flags = self.flags | INCOMPLETE | (ASSUMED if context.assumed else 0)
         arrival, frame, time = side.place(side.offset())
         side.consumed += need - missing
         side.count += 1
@@ -216,4 +218,4 @@ class Units:
     ) -> Framed:  # fmt: skip
         context = self.session.outside(DIRECTIONS[direction], data, state)
         severity = max((f.severity for f in [*found, *findings(context.tree)]), default=0)
-        return Framed(*place, direction, start, len(data), context, severity, 0, found)
+        return Framed(*place, direction, start, len(data), context, severity, self.flags, found)
