@@ -64,6 +64,8 @@ _EXTENDED = ("parse", "bind", "describe", "execute", "close")
 _ENDED = ("query", "sync", "function")
 """Requests that a ReadyForQuery ends."""
 
+KINDS = _EXTENDED + _ENDED
+
 _FORGETS = re.compile(
     r"\s*(?:DISCARD\s+ALL|DEALLOCATE(?:\s+PREPARE)?\s+(\"(?:[^\"]|\"\")+\"|\w+))\s*(?:;|\Z)",
     re.IGNORECASE,
@@ -162,14 +164,14 @@ class Conversation:
         described = (known and known.parameters) or _UNKNOWN
         return self._forms.of(described, parameter_formats, count)
 
-    def describe(self, kind: str, name: str) -> None:
-        self._add(Request("describe", target=(kind, name)))
+    def describe(self, target: tuple[str, str]) -> None:
+        self._add(Request("describe", target=target))
 
     def execute(self, portal: str) -> None:
         self._add(Request("execute", target=("P", portal)))
 
-    def close(self, kind: str, name: str) -> None:
-        self._add(Request("close", target=(kind, name)))
+    def close(self, target: tuple[str, str]) -> None:
+        self._add(Request("close", target=target))
 
     def other(self, kind: str) -> None:
         self._add(Request(kind))
@@ -243,18 +245,18 @@ class Conversation:
                 plain = name[1:-1].replace('""', '"') if name[0] == '"' else name.lower()
                 self.statements.pop(plain, None)
 
-    def done(self, *kinds: str) -> None:
-        """The server finished a request of one of `kinds`; the answers before it were lost.
+    def done(self, kind: str) -> None:
+        """The server finished a request of `kind`; the answers before it were lost.
 
         Answers come in order. Where some are missing and no request is, also what a ReadyForQuery would
         have ended is over; not before a CommandComplete, which a simple query gets, too.
         """
         for i, request in enumerate(self.queue):
-            if request.kind in kinds:
+            if request.kind == kind:
                 for _ in range(i + 1):
                     self._take()
                 return
-            if request.kind in _ENDED and (not self._behind or "execute" in kinds):
+            if request.kind in _ENDED and (not self._behind or kind == "execute"):
                 return
         self._behind = False  # it answers nothing that was seen; nobody looks through all again
 

@@ -56,6 +56,8 @@ class Copies:
 
     def clear(self) -> None:
         """No copy is going on, but for what the client still sends of a failed one."""
+        if not (self.mode["F"] or self.mode["B"]):
+            return
         self._end("B")
         if not self.broken:
             self._end("F")

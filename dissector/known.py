@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .commands import Command
 from .conversation import Conversation
@@ -18,6 +18,9 @@ from .schemas import Schema, Tables
 from .session_header import header_of
 from .spec import Dialect
 from .text import decode_text
+
+if TYPE_CHECKING:
+    from .queries import Steps
 
 NO_LSN = (1 << 64) - 1
 """In an index row: the message has no LSN. No WAL position can be this high."""
@@ -123,6 +126,8 @@ class Known:
         self._made_from = self.base
         self._numbers: dict[int, tuple[Schema, str, int]] = {}
         self._reads: dict[str, Reads] = {}
+        self._steps: tuple[Steps, Steps] | None = None
+        self._steps_of = self.base
         self._texts: dict[str, dict[bytes, str]] = {}
 
     def dialect(self, direction: str) -> Dialect:

@@ -24,13 +24,13 @@ class Read:
     """A message in one dialect: its declaration (None where it is none that is known), the path of its
     row, and the worst severity of what is wrong inside it. Nobody changes what it holds."""
 
-    __slots__ = ("_facts", "_given", "_tree", "message", "path", "schemas", "severity")
+    __slots__ = ("_facts", "_given", "_tree", "message", "path", "severity", "told")
 
     def __init__(self, data: bytes, layer: str, dialect: Dialect) -> None:
         self._given = data, layer, dialect
         self._tree: Node | None = None
         self._facts: Facts | None = None
-        self.schemas: dict[str, Any] = {}  # what a description says, by encoding; for the session
+        self.told: dict[str, Any] = {}  # what it says, by encoding; for the session
         self.severity = 0
         # What CopyData carries is looked at as a tree in any case.
         quick = ordinary(data, layer, dialect) if data[:1] != _COPY_DATA else None

@@ -75,7 +75,7 @@ Columns = dict[str, NDArray[Any]]
 def columns_of(records: bytes | bytearray) -> Columns:
     """The columns of packed rows, "arrival" among them."""
     table = np.frombuffer(records, RECORD)
-    return {name: np.ascontiguousarray(table[name]) for name in RECORD.names or ()}
+    return {name: table[name].copy() for name in RECORD.names or ()}
 
 
 def empty_columns() -> Columns:

@@ -22,10 +22,9 @@ from .command_check import check
 from .commands import Command, parse_command
 from .facts import Facts
 from .known import Assumptions, Context
-from .reads import reads_of
-from .schemas import Column, Schema
+from .queries import COMMAND, STEPS
+from .reads import Read, reads_of
 from .spec import LAST_RELEASE, Dialect
-from .statements import encoding_set
 from .streaming import Streaming
 from .waiting import ASKING, BOTH_WAYS, PASSWORD
 
@@ -55,9 +54,15 @@ class Session(Streaming):
                 self.copy[direction] = ""
         elif direction == "F" and message.name not in _IN_COPY:
             self.copies.over()
-        handler = _HANDLERS.get(message.name)
-        if handler is not None:
-            handler(self, {} if message.name in _SILENT else read.facts, context)
+        step = STEPS.get(message.name)
+        if step is not None:
+            schema = step(self, read)
+            if schema == COMMAND:
+                self._replication_command(read, context)
+            else:
+                context.schema = schema
+        elif (handler := _HANDLERS.get(message.name)) is not None:
+            handler(self, read.facts, context)
         if direction == "F" and not dialect.startup:
             self.in_startup = False
             self.auth_due = self.auth_due and message.tag != chr(PASSWORD)
@@ -157,15 +162,16 @@ class Session(Streaming):
         self.facts["authentication"] = mechanism if mechanism in MECHANISMS else "unknown mechanism"
         self.auth = "AuthenticationSASLContinue"
 
-    def _query(self, values: Facts, context: Context) -> None:
-        text = self.text(values.get("query"))
-        command = parse_command(text) if self.is_walsender() else None
-        if command is not None:
-            self.commands.append(command)
-            if command.name == "CREATE_REPLICATION_SLOT" and command.slot:
-                self.slots[command.slot] = command.plugin
-            if self.release_known or self.assumptions.release:
-                context.found += check(command, self.base.release, self._for_pgoutput(command))
+    def _replication_command(self, read: Read, context: Context) -> None:
+        text = self.text(read.facts.get("query"))
+        command = parse_command(text)
+        if command is None:
+            return
+        self.commands.append(command)
+        if command.name == "CREATE_REPLICATION_SLOT" and command.slot:
+            self.slots[command.slot] = command.plugin
+        if self.release_known or self.assumptions.release:
+            context.found += check(command, self.base.release, self._for_pgoutput(command))
         self.conversation.query(text, command)
 
     def _for_pgoutput(self, command: Command) -> bool:
@@ -175,107 +181,11 @@ class Session(Streaming):
             return plugin == "pgoutput"
         return bool(command.option("proto_version") or command.option("publication_names"))
 
-    def _parse(self, values: Facts, context: Context) -> None:
-        oids = tuple(int(x.get("type_oid") or 0) for x in values.get("parameter_types") or [])
-        self.conversation.parse(
-            self.text(values.get("statement")), self.text(values.get("query")), oids
-        )
-
-    def _bind(self, values: Facts, context: Context) -> None:
-        schema = self.conversation.bind(
-            self.text(values.get("portal")), self.text(values.get("statement")),
-            tuple(values.get("parameter_formats") or ()), tuple(values.get("result_formats") or ()),
-            len(values.get("parameters") or ()),
-        )  # fmt: skip
-        if schema is not None:
-            context.schema = self._encoded(schema)
-
-    def _describe(self, values: Facts, context: Context) -> None:
-        self.conversation.describe(chr(values.get("target") or 0), self.text(values.get("name")))
-
-    def _close(self, values: Facts, context: Context) -> None:
-        self.conversation.close(chr(values.get("target") or 0), self.text(values.get("name")))
-
-    def _execute(self, values: Facts, context: Context) -> None:
-        self.conversation.execute(self.text(values.get("portal")))
-
-    def _row_description(self, values: Facts, context: Context) -> None:
-        known = context.read.schemas if context.read is not None else {}
-        schema = known.get(self.codec)
-        if schema is None:
-            columns = tuple(
-                Column(
-                    self.text(c.get("name")),
-                    c.get("type_oid") or 0,
-                    -1 if c.get("type_modifier") is None else c["type_modifier"],
-                    format=c.get("format") or 0,
-                )
-                for c in values.get("columns") or []
-            )
-            schema = known[self.codec] = Schema("row", columns, encoding=self.codec)
-        context.schema = self._encoded(schema)
-        self.conversation.described(schema)
-
-    def _parameter_description(self, values: Facts, context: Context) -> None:
-        columns = tuple(
-            Column(f"${i}", p.get("type_oid") or 0)
-            for i, p in enumerate(values.get("parameters") or [], start=1)
-        )
-        self.conversation.parameters(Schema("parameters", columns, encoding=self.codec))
-
-    def _no_data(self, values: Facts, context: Context) -> None:
-        self.conversation.described(None)
-
-    def _data_row(self, values: Facts, context: Context) -> None:
-        context.schema = self.row_schema()
-
-    def row_schema(self) -> int:
-        """The number of the description of a DataRow that comes now, 0 where there is none."""
-        schema = self.conversation.row()
-        return 0 if schema is None else self._encoded(schema)
-
-    def _command_complete(self, values: Facts, context: Context) -> None:
-        self.copies.clear()
-        text, head = self.conversation.text(), self.conversation.head()
-        if head is not None:
-            encoding = encoding_set(text, head.completed)
-            if encoding:  # ParameterStatus may come after rows of it
-                self._encoding(encoding)
-                self.encoding_early = True
-            head.completed += 1
-        self.conversation.done("execute")
-
-    def _error(self, values: Facts, context: Context) -> None:
-        self.copies.failed()
-        if self.started:  # else the client's answer may still come
-            self.auth = ""
-        self.conversation.failed()
-
-    def _ready(self, values: Facts, context: Context) -> None:
-        self.copies.clear()
-        self.auth = ""
-        self.auth_due = False
-        self.in_startup = False
-        self.started = True
-        if self.encoding_early:  # by now the server has told what is in force
-            self.encoding_early = False
-            if "client_encoding" in self.parameters:
-                self._encoding(self.parameters["client_encoding"])
-        self.conversation.ready()
-
     def _copy_in(self, values: Facts, context: Context) -> None:
         self._begin_copy("F", values)
 
     def _copy_out(self, values: Facts, context: Context) -> None:
         self._begin_copy("B", values)
-
-
-def _request(kind: str) -> Handler:
-    return lambda session, values, context: session.conversation.other(kind)
-
-
-def _done_with(*kinds: str) -> Handler:
-    return lambda session, values, context: session.conversation.done(*kinds)
 
 
 Handler = Callable[[Session, Facts, Context], None]
@@ -287,26 +197,6 @@ _HANDLERS: dict[str, Handler] = {
     "ParameterStatus": Session._parameter_status,
     "BackendKeyData": Session._backend_key,
     "SASLInitialResponse": Session._sasl_initial,
-    "Query": Session._query,
-    "Parse": Session._parse,
-    "Bind": Session._bind,
-    "Describe": Session._describe,
-    "Close": Session._close,
-    "Execute": Session._execute,
-    "Sync": _request("sync"),
-    "FunctionCall": _request("function"),
-    "ParseComplete": _done_with("parse"),
-    "BindComplete": _done_with("bind"),
-    "CloseComplete": _done_with("close"),
-    "RowDescription": Session._row_description,
-    "ParameterDescription": Session._parameter_description,
-    "NoData": Session._no_data,
-    "DataRow": Session._data_row,
-    "CommandComplete": Session._command_complete,
-    "EmptyQueryResponse": _done_with("execute"),
-    "PortalSuspended": _done_with("execute"),
-    "ErrorResponse": Session._error,
-    "ReadyForQuery": Session._ready,
     "CopyInResponse": Session._copy_in,
     "CopyOutResponse": Session._copy_out,
     "CopyBothResponse": Session._copy_both,
@@ -320,9 +210,3 @@ _HANDLERS |= {
 
 _IN_COPY = ("CopyData", "CopyDone", "CopyFail", "Flush", "Sync", "Terminate")
 """What a client that has not seen an error yet sends while it copies."""
-
-_SILENT = frozenset(
-    ("DataRow", "ReadyForQuery", "CommandComplete", "ParseComplete", "BindComplete", "CloseComplete",
-     "NoData", "EmptyQueryResponse", "PortalSuspended", "ErrorResponse", "Sync", "FunctionCall")
-)  # fmt: skip
-"""Messages that change the state by coming, whatever they hold: no need to read them."""

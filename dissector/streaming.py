@@ -7,13 +7,14 @@ from .commands import Command
 from .copies import guess_copy
 from .facts import Facts
 from .findings import Severity, finding
-from .known import NO_LSN, REPLICATION, Context, Known
+from .known import NO_LSN, REPLICATION, Context
 from .node import findings, messages
+from .queries import Queries
 from .statements import copy_statement
 from .wal import check as check_wal
 
 
-class Streaming(Known):
+class Streaming(Queries):
     """COPY operations of a Session, and what is guessed where their beginning was not seen."""
 
     def _copy_data(self, direction: str, data: bytes, context: Context) -> None:

@@ -316,7 +316,7 @@ def test_lost_answers_do_not_shift_those_that_come(unheard: bool) -> None:
     conversation.ready()
     assert not conversation.queue
     conversation.bind("", "s", (), (1,))
-    conversation.describe("P", "")
+    conversation.describe(("P", ""))
     conversation.execute("")
     conversation.other("sync")
     conversation.done("bind")
