@@ -16,30 +16,22 @@ import numpy as np
 from . import recognise
 from .bulk import SHORT, Answers, copy_rows, data_rows, walk
 from .capture import Chunk, End, Gap
-from .damage import Damage
-from .rows import ASSUMED, BACKEND, DIRECTIONS, FRONTEND
+from .rows import ASSUMED, DIRECTIONS, FRONTEND
 from .shapes import Run
 from .sides import (
-    ANSWER,
     BLOCK,
-    GSS,
-    HELD_LIMIT,
     HUGE,
     LANE_TAGS,
-    LOST,
     MESSAGES,
-    PATIENCE,
     STARTUP,
-    TLS,
-    WAITS,
     Block,
     Framed,
     Side,
 )
-from .waiting import waits
+from .turns import Turns
 
 
-class Framer(Damage):
+class Framer(Turns):
     """All of one connection. Feed it chunks and gaps in capture order; take `Framed` messages."""
 
     # -- what comes in
@@ -120,132 +112,6 @@ class Framer(Damage):
             found = side
         return found
 
-    # -- one unit
-
-    def _next(self) -> Side | None:
-        """The side whose next whole unit was complete first in the capture; None: neither has one."""
-        whole = [side for side in self.sides if self._whole(side) or side.huge_whole()]
-        free = [side for side in whole if not self._held(side)]
-        if len(whole) == 2 and not free:  # each waits for the other: no order can be right
-            free = whole
-        if len(free) < 2:
-            return free[0] if free else None
-        return min(free, key=lambda side: side.place(side.offset() + self._whole(side))[0])
-
-    def _held(self, side: Side) -> bool:
-        """Whether the next unit of `side` waits for the other side's, which came later in the capture:
-        a server's first bytes for the client's, an answer for what it answers."""
-        other = self.sides[1 - side.physical]
-        if not self.from_start or side.left() >= HELD_LIMIT:
-            return False
-        early = self._direction(side) == BACKEND and other.mode == STARTUP and not other.consumed
-        if early and self.patient:
-            return bool(other.waiting or other.left() or not other.total)
-        if side.mode != MESSAGES or other.mode != MESSAGES or not self.patient:
-            return False
-        if side.huge is not None:
-            return False
-        direction = DIRECTIONS[self._direction(side)]
-        if not waits(self.session, direction, side.buffer[side.at]):
-            return False
-        if self._whole(other):
-            return True
-        nothing_comes = self.final or (other.physical in self.endings and not other.waiting)
-        if nothing_comes or side.left() + PATIENCE >= HELD_LIMIT:
-            self.patient = False
-        return self.patient
-
-    def _one(self, side: Side) -> Iterator[Framed]:
-        """Take the next unit of `side`."""
-        if side.huge is not None:
-            yield self._huge(side, 0)
-            return
-        size = self._whole(side)
-        if side.mode == STARTUP:
-            yield from self._startup(side, size)
-        elif side.mode == ANSWER:
-            yield from self._answer(side)
-        elif side.mode == TLS and self.encrypted is not None:
-            yield from map(self._closed, self.encrypted.take(side, size))
-        elif side.mode == GSS:
-            yield self._outside(side, size, "gssenc")
-        elif side.mode == WAITS:
-            self._unanswered(side)
-        elif side.mode == LOST:
-            self._seek(side)
-        elif side.mode == MESSAGES:
-            (length,) = unpack_from(">I", side.buffer, side.at + 1)
-            if not self._sound(side, length):
-                self._nonsense(side, length)
-            elif length >= HUGE:
-                side.thin()
-                yield self._huge(side, 0)
-            else:
-                yield self._message(side, size)
-        else:
-            side.at += size
-            side.consumed += size
-
-    def _turns(self, first: Side) -> Iterator[Framed]:
-        """Take the next unit, of `first`, and then messages of both sides in their order, as `_next` would
-        choose them, for as long as nothing else comes: each side's next message is looked at once."""
-        yield from self._one(first)
-        sides = self.sides
-        if self.encrypted is not None or any(map(self._special, sides)):
-            return
-        directions = [DIRECTIONS[self._direction(side)] for side in sides]
-        bounds = [recognise.bounds("frontend" if d == "F" else "backend") for d in directions]
-        ends = [0, 0]  # of the next message in the buffer, 0 for none
-        places = [(0, 0, 0), (0, 0, 0)]  # of its last byte: arrival, frame, time
-        unknown = [0, 1]
-        while True:
-            for i in unknown:
-                side = sides[i]
-                end = ends[i] = self._end_of(side, bounds[i])
-                if end < 0 or (not end and side.waiting):
-                    return
-                if end:
-                    places[i] = side.place(side.base + end)
-            if not (ends[0] or ends[1]):
-                return
-            mine = int(not ends[0] or (ends[1] > 0 and places[1][0] < places[0][0]))
-            side = sides[mine]
-            if waits(self.session, directions[mine], side.buffer[side.at]) and self._held(side):
-                mine = 1 - mine
-                if not ends[mine] or self._held(sides[mine]):
-                    return
-            side = sides[mine]
-            lane = self.session.lane(directions[mine])
-            fits = lane and self.fast and side.buffer[side.at] == LANE_TAGS[lane]
-            if fits and side.offset() >= side.slow_until:
-                return
-            yield self._message(side, ends[mine] - side.at, place=places[mine])
-            unknown = [mine]
-            if self._special(side):
-                return
-
-    @staticmethod
-    def _special(side: Side) -> bool:
-        """Whether what comes next on a side is anything but whole messages that lie in its buffer."""
-        return (
-            side.mode != MESSAGES
-            or side.hole is not None
-            or side.huge is not None
-            or (len(side.waiting) > 0 and isinstance(side.waiting[0], Gap))
-        )
-
-    @staticmethod
-    def _end_of(side: Side, known: dict[int, recognise.Bounds]) -> int:
-        """Where the next message of the buffer ends; 0 where it is not whole, -1 where it is not usual."""
-        buffer, at = side.buffer, side.at
-        left = len(buffer) - at
-        if left < recognise.HEADER:
-            return 0
-        (length,) = unpack_from(">I", buffer, at + 1)
-        if buffer[at] not in known or not 4 <= length < HUGE:
-            return -1
-        return at + length + 1 if left > length else 0
-
     # -- many at once
 
     def _block(self, side: Side) -> Block | None:
@@ -259,7 +125,7 @@ class Framer(Damage):
         tag = LANE_TAGS[lane]
         if side.at >= len(side.buffer) or side.buffer[side.at] != tag:
             return None
-        if self.short_run(side, tag):
+        if self.short_run(side, side.at, tag):
             return None
         known = side.ahead_of(tag)
         begins, stop, parts = walk(side.buffer, side.at, tag, BLOCK, known)
@@ -292,21 +158,6 @@ class Framer(Damage):
             side.arrivals[places], side.frames[places], side.times[places], begins + side.base,
             ends - begins, answers, direction, flags,
         )  # fmt: skip
-
-    @staticmethod
-    def short_run(side: Side, tag: int) -> bool:
-        """Whether a run of messages with the type byte `tag` ends, in what is there, before it is worth
-        the arrays; then nobody looks again before its end."""
-        buffer, at = side.buffer, side.at
-        last = len(buffer) - recognise.HEADER
-        for _ in range(SHORT):
-            if at > last:
-                break
-            if buffer[at] != tag:
-                side.slow_until = side.base + at
-                return True
-            at += unpack_from(">I", buffer, at + 1)[0] + 1
-        return False
 
     def _horizon(self, side: Side) -> int | None:
         """When the other side's next message that may change the state arrives; None: not in sight."""

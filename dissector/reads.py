@@ -65,21 +65,21 @@ _known: dict[tuple[str, Dialect], Reads] = {}
 class Reads:
     """Messages of one layer in one dialect."""
 
-    __slots__ = ("_kept", "dialect", "layer")
+    __slots__ = ("dialect", "kept", "layer")
 
     def __init__(self, layer: str, dialect: Dialect) -> None:
         self.layer, self.dialect = layer, dialect
-        self._kept: dict[bytes, Read] = {}
+        self.kept: dict[bytes, Read] = {}
 
     def read(self, data: bytes) -> Read:
         """The message `data`; the same one for the same bytes, as long as it is kept."""
-        found = self._kept.get(data)
+        found = self.kept.get(data)
         if found is None:
             found = Read(data, self.layer, self.dialect)
             if len(data) <= SHORT:
-                if len(self._kept) >= KEPT:
-                    self._kept.clear()
-                self._kept[data] = found
+                if len(self.kept) >= KEPT:
+                    self.kept.clear()
+                self.kept[data] = found
         return found
 
 

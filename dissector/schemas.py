@@ -62,11 +62,12 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Interned(Generic[T]):
-    """An append-only list of distinct hashable things, each known by its number from 0."""
+    """An append-only list of distinct hashable things, each known by its number from 0. numbers: those
+    that were given."""
 
     def __init__(self, first: T) -> None:
         self.items: list[T] = [first]
-        self._numbers: dict[T, int] = {first: 0}
+        self.numbers: dict[T, int] = {first: 0}
 
     def __getitem__(self, number: int) -> T:
         return self.items[number]
@@ -76,16 +77,16 @@ class Interned(Generic[T]):
 
     def number(self, thing: T) -> int:
         """The number of `thing`, new where it was not seen before."""
-        known = self._numbers.get(thing)
+        known = self.numbers.get(thing)
         if known is None:
-            known = self._numbers[thing] = len(self.items)
+            known = self.numbers[thing] = len(self.items)
             self.items.append(thing)
         return known
 
     def extend(self, things: list[T]) -> None:
         """Append what another process interned, in its order."""
         for thing in things:
-            self._numbers.setdefault(thing, len(self.items))
+            self.numbers.setdefault(thing, len(self.items))
             self.items.append(thing)
 
 

@@ -97,6 +97,9 @@ class Block:
     flags: int
 
 
+Listed = tuple[list[int], ...]
+
+
 @dataclass(slots=True)
 class Side:
     """One direction's stream: bytes that wait, and the frames that hold them."""
@@ -123,7 +126,7 @@ class Side:
     unread: int = 0
     huge: tuple[int, int, bytes] | None = None
     ahead: Ahead | None = None
-    lists: tuple[Array, list[int], list[int], list[int], list[int]] | None = None
+    lists: tuple[Array, Listed] | None = None
 
     def take(self) -> bool:
         """Move the next chunk into the buffer; False when a gap or nothing comes next."""
@@ -179,16 +182,24 @@ class Side:
         """Stream offset of the next byte."""
         return self.base + self.at
 
-    def place(self, end: int) -> tuple[int, int, int]:
-        """(arrival, frame, time) of the byte before stream offset `end`."""
+    def listed(self) -> Listed:
+        """Ends, arrivals, frames and times of the pieces."""
         lists = self.lists
         if lists is None or lists[0] is not self.ends:
-            lists = self.lists = (
-                self.ends, self.ends.tolist(), self.arrivals.tolist(), self.frames.tolist(),
-                self.times.tolist(),
-            )  # fmt: skip
-        i = bisect_left(lists[1], end, 0, len(lists[1]) - 1)
-        return lists[2][i], lists[3][i], lists[4][i]
+            arrays = self.ends, self.arrivals, self.frames, self.times
+            lists = self.lists = self.ends, tuple(array.tolist() for array in arrays)
+        return lists[1]
+
+    def piece(self, end: int) -> int:
+        """The index of the piece that holds the byte before stream offset `end`."""
+        ends = self.listed()[0]
+        return bisect_left(ends, end, 0, len(ends) - 1)
+
+    def place(self, end: int) -> tuple[int, int, int]:
+        """(arrival, frame, time) of the byte before stream offset `end`."""
+        _, arrivals, frames, times = self.listed()
+        i = self.piece(end)
+        return arrivals[i], frames[i], times[i]
 
     def places(self, ends: Array) -> Array:
         """For ascending stream offsets of messages' ends, the index of the piece that holds the last
