@@ -143,14 +143,20 @@ def ordinary(
     stop = len(data) if end is None else end
     if not (0 <= start < stop <= len(data) and isinstance(data, bytes)):
         return None
+    names: list[str] = []
+    fields: dict[str, Any] = {}
+    if value_reader(dialect)(layer, data, start, stop, fields, names):
+        return Values(tuple(names), fields, [])
+    return None
+
+
+def value_reader(dialect: Dialect) -> Callable[..., bool]:
+    """``read(layer, data, start, end, fields, names)`` for many messages of one dialect: fills the dict and
+    the list that `Values` are made of; False, with these in any state, where `ordinary` gives None."""
     readers = _value_readers.get(dialect)
     if readers is None:
         readers = _value_readers[dialect] = _Readers(dialect, "fields")
-    names: list[str] = []
-    fields: dict[str, Any] = {}
-    if readers.read(layer, data, start, stop, fields, names):
-        return Values(tuple(names), fields, [])
-    return None
+    return readers.read
 
 
 def _fields_of(node: Node) -> dict[str, Any]:

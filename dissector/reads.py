@@ -6,7 +6,7 @@ from typing import Any
 
 from . import catalogue
 from .annotate import annotate
-from .decode import ordinary
+from .decode import value_reader
 from .facts import Facts, of_node
 from .node import Node, findings
 from .spec import Dialect, Message
@@ -24,20 +24,22 @@ class Read:
     """A message in one dialect: its declaration (None where it is none that is known), the path of its
     row, and the worst severity of what is wrong inside it. Nobody changes what it holds."""
 
-    __slots__ = ("_facts", "_given", "_tree", "message", "path", "severity", "told")
+    __slots__ = ("_data", "_facts", "_reads", "_tree", "message", "path", "severity", "told")
 
-    def __init__(self, data: bytes, layer: str, dialect: Dialect) -> None:
-        self._given = data, layer, dialect
+    def __init__(self, data: bytes, reads: Reads) -> None:
+        self._data, self._reads = data, reads
         self._tree: Node | None = None
         self._facts: Facts | None = None
         self.told: dict[str, Any] = {}  # what it says, by encoding; for the session
         self.severity = 0
+        facts: Facts = {}
+        names: list[str] = []
         # What CopyData carries is looked at as a tree in any case.
-        quick = ordinary(data, layer, dialect) if data[:1] != _COPY_DATA else None
-        if quick is not None:
-            self._facts = quick.fields
-            self.path = quick.path
-            self.message: Message | None = catalogue.by_name(quick.path[0], dialect.release)
+        copied = data[:1] == _COPY_DATA
+        if not copied and reads.values(reads.layer, data, 0, len(data), facts, names):
+            self._facts = facts
+            self.path = tuple(names)
+            self.message: Message | None = catalogue.by_name(names[0])
         else:
             tree = self.tree
             self.path = (tree.name,)
@@ -48,7 +50,7 @@ class Read:
     def tree(self) -> Node:
         """The message, taken apart."""
         if self._tree is None:
-            self._tree = annotate(*self._given)
+            self._tree = annotate(self._data, self._reads.layer, self._reads.dialect)
         return self._tree
 
     @property
@@ -63,19 +65,20 @@ _known: dict[tuple[str, Dialect], Reads] = {}
 
 
 class Reads:
-    """Messages of one layer in one dialect."""
+    """Messages of one layer in one dialect. kept: those at hand, by their bytes."""
 
-    __slots__ = ("dialect", "kept", "layer")
+    __slots__ = ("dialect", "kept", "layer", "values")
 
     def __init__(self, layer: str, dialect: Dialect) -> None:
         self.layer, self.dialect = layer, dialect
+        self.values = value_reader(dialect)
         self.kept: dict[bytes, Read] = {}
 
     def read(self, data: bytes) -> Read:
         """The message `data`; the same one for the same bytes, as long as it is kept."""
         found = self.kept.get(data)
         if found is None:
-            found = Read(data, self.layer, self.dialect)
+            found = Read(data, self)
             if len(data) <= SHORT:
                 if len(self.kept) >= KEPT:
                     self.kept.clear()

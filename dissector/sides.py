@@ -97,7 +97,7 @@ class Block:
     flags: int
 
 
-Listed = tuple[list[int], ...]
+Listed = tuple[list[int], list[tuple[int, int, int]]]
 
 
 @dataclass(slots=True)
@@ -183,23 +183,19 @@ class Side:
         return self.base + self.at
 
     def listed(self) -> Listed:
-        """Ends, arrivals, frames and times of the pieces."""
+        """Of the pieces: stream offsets of their ends, and (arrival, frame, time) of each."""
         lists = self.lists
         if lists is None or lists[0] is not self.ends:
-            arrays = self.ends, self.arrivals, self.frames, self.times
-            lists = self.lists = self.ends, tuple(array.tolist() for array in arrays)
+            places = zip(
+                self.arrivals.tolist(), self.frames.tolist(), self.times.tolist(), strict=True
+            )
+            lists = self.lists = self.ends, (self.ends.tolist(), list(places))
         return lists[1]
-
-    def piece(self, end: int) -> int:
-        """The index of the piece that holds the byte before stream offset `end`."""
-        ends = self.listed()[0]
-        return bisect_left(ends, end, 0, len(ends) - 1)
 
     def place(self, end: int) -> tuple[int, int, int]:
         """(arrival, frame, time) of the byte before stream offset `end`."""
-        _, arrivals, frames, times = self.listed()
-        i = self.piece(end)
-        return arrivals[i], frames[i], times[i]
+        ends, places = self.listed()
+        return places[bisect_left(ends, end, 0, len(ends) - 1)]
 
     def places(self, ends: Array) -> Array:
         """For ascending stream offsets of messages' ends, the index of the piece that holds the last

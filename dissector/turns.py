@@ -8,6 +8,7 @@ without more ado: a side keeps its turn up to the other's next message.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from struct import Struct, unpack_from
 
@@ -213,19 +214,20 @@ class Turns(Damage):
         of, kept, paths = steps.of, steps.reads.kept, self.tables.paths.numbers
         number, dialect = self.number, steps.dialect
         flags = self.flags | (ASSUMED if session.assumed() else 0)
-        ends, *places = side.listed()
+        ends, places = side.listed()
+        last = len(ends) - 1
+        piece = bisect_left(ends, base + side.at + 1, 0, last)
+        arrival, frame, time = places[piece]
         begin = at = side.at
         size, count, due = len(buffer), 0, UNKNOWN
-        piece = side.piece(base + at + 1)
-        arrival, frame, time = (values[piece] for values in places)
         while at + HEADER <= size:
             (length,) = LENGTH(buffer, at + 1)
             end = at + length + 1
             if end > size or not 4 <= length < HUGE:
                 break
             if base + end > ends[piece]:
-                piece = side.piece(base + end)
-                arrival, frame, time = (values[piece] for values in places)
+                piece = bisect_left(ends, base + end, piece, last)
+                arrival, frame, time = places[piece]
             if arrival >= before:
                 due = arrival
                 break

@@ -53,6 +53,9 @@ def _names_of(message: Message) -> tuple[str, ...]:
 _BY_NAME = {
     _plain(name): message for message in (*MESSAGES, *OUTSIDE) for name in _names_of(message)
 }
+_AS_WRITTEN = {
+    name: _BY_NAME[_plain(name)] for message in (*MESSAGES, *OUTSIDE) for name in _names_of(message)
+}
 _PARTS = {message.name: message for message in MESSAGES if message.layer == "part"}
 
 
@@ -86,7 +89,7 @@ def by_name(name: str, release: int = 18) -> Message:
     `release` only decides between messages that would share a name. Raises KeyError if there is
     none.
     """
-    return _BY_NAME[_plain(name)]
+    return _AS_WRITTEN.get(name) or _BY_NAME[_plain(name)]
 
 
 def names(release: int) -> tuple[str, ...]:
