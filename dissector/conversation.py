@@ -251,6 +251,9 @@ class Conversation:
         Answers come in order. Where some are missing and no request is, also what a ReadyForQuery would
         have ended is over; not before a CommandComplete, which a simple query gets, too.
         """
+        if self.queue and self.queue[0].kind == kind:  # nearly always
+            self._take()
+            return
         for i, request in enumerate(self.queue):
             if request.kind == kind:
                 for _ in range(i + 1):

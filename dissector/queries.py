@@ -15,6 +15,7 @@ from .commands import parse_command
 from .conversation import KINDS
 from .known import Known
 from .reads import Read, Reads, reads_of
+from .rows import DIRECTIONS
 from .schemas import Column, Schema
 from .statements import encoding_set
 from .waiting import ANSWERS, QUERY
@@ -35,6 +36,7 @@ class Steps:
     number.
     """
 
+    direction: int
     of: dict[int, tuple[frozenset[str] | None, Step]]
     reads: Reads
     dialect: int
@@ -58,7 +60,8 @@ class Queries(Known):
     def _made_steps(self, direction: str) -> Steps:
         dialect = self.dialect(direction)
         reads = reads_of("frontend" if direction == "F" else "backend", dialect)
-        return Steps(_BY_TAG[reads.layer], reads, self.tables.dialects.number(dialect))
+        number = self.tables.dialects.number(dialect)
+        return Steps(DIRECTIONS.index(direction), _BY_TAG[reads.layer], reads, number)
 
     def _query(self, read: Read) -> int:
         text = read.told.get(self.codec)
@@ -158,9 +161,9 @@ class Queries(Known):
 
     def _command_complete(self, read: Read) -> int:
         self.copies.clear()
-        text, head = self.conversation.text(), self.conversation.head()
+        head = self.conversation.head()
         if head is not None:
-            encoding = encoding_set(text, head.completed)
+            encoding = encoding_set(self.conversation.text(), head.completed)
             if encoding:  # ParameterStatus may come after rows of it
                 self._encoding(encoding)
                 self.encoding_early = True

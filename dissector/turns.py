@@ -184,14 +184,17 @@ class Turns(Damage):
         steps = self.session.steps()
         if steps is None or sides[0].notes or sides[1].notes:
             return b""
-        due = [self._due(side, known) for side, known in zip(sides, bounds, strict=True)]
-        while STOPPED < min(due) < NEVER:
-            mine = int(due[1] < due[0])
-            before = due[1 - mine] + 1 - mine  # of two in one frame, the first side's
-            side, direction = sides[mine], self._direction(sides[mine])
-            due[mine] = self._run(side, direction, steps[direction], before, records)
-            if due[mine] == UNKNOWN:
-                due[mine] = self._due(side, bounds[mine])
+        mine = [steps[self._direction(side)] for side in sides]
+        first, second = (self._due(side, known) for side, known in zip(sides, bounds, strict=True))
+        while min(first, second) > STOPPED and first != second:
+            if first < second:
+                first = self._run(sides[0], mine[0], second, records)
+                if first == UNKNOWN:
+                    first = self._due(sides[0], bounds[0])
+            else:
+                second = self._run(sides[1], mine[1], first, records)
+                if second == UNKNOWN:
+                    second = self._due(sides[1], bounds[1])
         return bytes(records)
 
     def _due(self, side: Side, known: dict[int, recognise.Bounds]) -> int:
@@ -201,9 +204,7 @@ class Turns(Damage):
             return side.place(side.base + end)[0]
         return STOPPED if end or side.waiting else NEVER
 
-    def _run(
-        self, side: Side, direction: int, steps: Steps, before: int, records: bytearray
-    ) -> int:
+    def _run(self, side: Side, steps: Steps, before: int, records: bytearray) -> int:
         """Take the messages of `side` that are whole before `before`; when the next one is.
 
         Stops at a message that waits for the other side's, or changes more than the conversation.
@@ -212,7 +213,7 @@ class Turns(Damage):
         queue, fixed = session.conversation.queue, session.base
         free = session.began_in_middle or not (self.from_start and self.patient)
         of, kept, paths = steps.of, steps.reads.kept, self.tables.paths.numbers
-        number, dialect = self.number, steps.dialect
+        number, direction, dialect = self.number, steps.direction, steps.dialect
         flags = self.flags | (ASSUMED if session.assumed() else 0)
         ends, places = side.listed()
         last = len(ends) - 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from transforms import (
     pcap,
     resegmented,
     shuffled,
+    without,
 )
 
 from dissector import index as indexing
@@ -169,18 +171,51 @@ def test_any_message_in_any_order(tmp_path: Path) -> None:
             assert (view.path, view.data, view.found, view.dialect) == straight[number - 1]
 
 
-@pytest.mark.parametrize("order", ["as recorded", "shuffled"])
+def _from_the_middle(given: list[Packet]) -> list[Packet]:
+    return given[len(given) // 3 :]
+
+
+def _answers_only(given: list[Packet]) -> list[Packet]:
+    client = next(packet.flow for packet in given if packet.payload)
+    return [packet for packet in given if packet.flow != client]
+
+
+def _with_losses(given: list[Packet]) -> list[Packet]:
+    return without(given, lambda i, packet: i % 17 == 16)
+
+
+def _with_other_bytes(given: list[Packet]) -> list[Packet]:
+    """Every ninth segment's last byte is another: in SQL, in values, in lengths."""
+    return [
+        replace(packet, payload=packet.payload[:-1] + b"\1")
+        if i % 9 == 8 and packet.payload
+        else packet
+        for i, packet in enumerate(given)
+    ]
+
+
+CHANGES: dict[str, Callable[[list[Packet]], list[Packet]]] = {
+    "as recorded": list,
+    "shuffled": lambda given: shuffled(given, 4, 7),
+    "from the middle": _from_the_middle,
+    "answers only": _answers_only,
+    "with losses": _with_losses,
+    "with other bytes": _with_other_bytes,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize(
     "path", sorted(CAPTURES.glob("conversation/*.pca*[pg]")), ids=lambda p: p.stem
 )
 def test_messages_in_turn_are_those_taken_one_by_one(
-    path: Path, order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is taken without asking whose turn it is, and read once for all, is no other."""
-    if order == "shuffled":
+    if change != "as recorded":
         if path.suffix != ".pcap":
             pytest.skip("made from pcap files only")
-        path = written(tmp_path, shuffled(packets(path), 4, 7))
+        path = written(tmp_path, CHANGES[change](packets(path)))
     index = index_of(path, True)
     found, facts = resolved(index), index.connections
     monkeypatch.setattr(Framer, "_turns", Framer._one)
@@ -189,17 +224,3 @@ def test_messages_in_turn_are_those_taken_one_by_one(
     assert resolved(one_by_one) == found
     assert one_by_one.connections == facts
     assert one_by_one.found == index.found
-
-
-@pytest.mark.parametrize(
-    "name", ["conversation/query-extended.pcap", "pg16-proto4.pcap", "conversation/copy.pcap"]
-)
-def test_few_messages_become_columns_together(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many are taken together, rows, findings and subtransactions are the same."""
-    path = CAPTURES / name
-    wanted = index_of(path, False)
-    monkeypatch.setattr(indexing, "SINGLES", 3)
-    found = index_of(path, False)
-    assert len(found) > 20
-    assert resolved(found) == resolved(wanted)
-    assert (found.found, found.subxids) == (wanted.found, wanted.subxids)
