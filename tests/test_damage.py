@@ -231,9 +231,9 @@ def test_a_length_beyond_the_end_is_bounded(tmp_path: Path) -> None:
 
 
 def test_huge_messages_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dissector import framing, sides, view
+    from dissector import framing, sides, turns, view
 
-    for module in (framing, sides, view):
+    for module in (framing, sides, turns, view):
         monkeypatch.setattr(module, "HUGE", 100_000)
         monkeypatch.setattr(module, "HUGE_HEAD", 5_000, raising=False)
     long = message(b"d", b"1\t" * 400_000)
