@@ -298,7 +298,10 @@ class Index:
     """Everything that batches said. `rows`, `tables`, `connections` grow; nothing else changes.
 
     found: message number -> what cannot be derived from its bytes. subxids: number of a Stream Abort ->
-    the subtransaction that it rolls back.
+    the subtransaction that it rolls back. settled: the first so many rows, about which hardly anything
+    can come any more. handed_on: the first so many, that somebody may have written already: what is found
+    about these later becomes a finding of their connection, so that it is told. hands_on: whether rows
+    are written before all are known.
     """
 
     def __init__(self) -> None:
@@ -311,6 +314,8 @@ class Index:
         self.facts: dict[str, Any] = {}
         self.complete = False
         self.read = self.size = self.frames = 0
+        self.settled = self.handed_on = 0
+        self.hands_on = True
         self.plain = PlainStore()
         self._places: defaultdict[tuple[int, int], Places] = defaultdict(Places)
 
@@ -341,6 +346,7 @@ class Index:
         if batch.last:
             self.file_findings, self.facts = batch.file_findings, batch.facts
             self.complete = True
+        self.settled = len(self) if self.complete else base
 
     def _place(self, about: StreamFinding) -> None:
         """Give a finding about stream bytes to the message that holds them, else to the connection."""
@@ -350,7 +356,8 @@ class Index:
         if info.client is not None and len(info.found) < MOST_FINDINGS:
             direction = FRONTEND if about.direction == info.client else BACKEND
             row = self.rows.last_at(about.connection, direction, about.offset)
-            if row is not None and about.offset < row.offset + row.length:
+            late = row is not None and row.number <= self.handed_on
+            if row is not None and not late and about.offset < row.offset + row.length:
                 self.found.setdefault(row.number, []).append(about.finding)
                 self.rows.worsen(row.number - 1, int(about.finding.severity))
                 return

@@ -105,6 +105,7 @@ class Runs:
         for part in self._parts(first, fields):
             out.write(joined(part))
             out.flush()
+        self.capture.index.hands_on = False
         rest = list(map(_brief, blocks))
         if rest and not fields:
             rest = _evenly(rest, processors())
@@ -243,12 +244,12 @@ def _sizes(fields: bool) -> tuple[int, int]:
 
 
 def _first(blocks: Iterator[Block], many: int) -> Iterator[Block]:
-    """Blocks with `many` numbers or some more; all where there is one processor."""
+    """Blocks with `many` numbers or some more."""
     done = 0
     for block in blocks:
         yield block
         done += len(block)
-        if done >= many and processors() > 1:
+        if done >= many:
             return
 
 

@@ -88,12 +88,16 @@ def _found(capture: Capture, chosen: Filter) -> Iterator[Block]:
 
 
 def _read_on(capture: Capture) -> Iterator[tuple[int, int]]:
-    """Read to the end: where the messages begin, and end, that are new in the index after each batch."""
-    done = 0
-    batches = iter(capture.batches(live=True)) if not capture.index.complete else iter(())
+    """Read to the end: where the messages begin, and end, that are new in the index after each batch, and
+    settled, unless they come as someone sends them."""
+    done, index = 0, capture.index
+    batches = iter(capture.batches(live=True)) if not index.complete else iter(())
     while True:
-        yield done, capture.count
-        done = capture.count
+        stop = capture.count if capture.live else index.settled
+        if index.hands_on:
+            index.handed_on = stop
+        yield done, stop
+        done = stop
         try:
             next(batches)
         except StopIteration:

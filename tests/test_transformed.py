@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from sent import LANES, NAMES, Sent, cut, pgoutput, reading, sent, servers_list
 from transforms import CAPTURES, Packet
 
 from dissector.findings import Finding
+from dissector.report import closing_words, write_list
 from dissector.rows import INCOMPLETE
 from dissector.view import Capture, open_capture
 
@@ -344,3 +346,37 @@ def test_cut_at_every_byte(form: str, part: int, tmp_path: Path) -> None:
 
 def payloads(given: Sequence[Sent]) -> list[bytes]:
     return pgoutput([each.data for each in given if each.direction])
+
+
+# -- what comes after a message was written
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_another_copy_of_bytes_is_told_of_however_late(late: bool, tmp_path: Path) -> None:
+    """A message that was written before the copy came is not written anew; the finding is its
+    connection's then. Where nothing was written, it is the message's."""
+    given = t.resegmented(packets("pg18-proto1"), 300)
+    at = next(i for i, p in enumerate(given) if p.payload[:1] == b"d" and p.payload[5:6] == b"w")
+    whole = given[at].payload
+    other = replace(given[at], payload=whole[:-1] + bytes([whole[-1] ^ 1]))
+    made = t.retimed([*given[:-8], other, *given[-8:]])
+    path = written(tmp_path, t.pcap(t.frames(made)), "late.pcap")
+    with open_capture([str(path)]) as capture:
+        capture.files.batch_frames = 16
+        out = io.StringIO()
+        if late:
+            write_list(capture, out, None, None)
+        else:
+            capture.read()
+        codes = {number: [f.code for f in found] for number, found in capture.index.found.items()}
+        mine = [n for n, each in codes.items() if "retransmission-differs" in each]
+        info = capture.connection(0)
+        told = [f for f in info.found if f.code == "retransmission-differs"]
+        assert (len(mine), len(told)) == ((0, 1) if late else (1, 0))
+        lines = out.getvalue().splitlines()
+        assert len(lines) == (capture.count if late else 0)
+        words = "\n".join(closing_words(capture))
+    assert ("connection 0: " in words) == late
+    frames = f"{at + 1}", f"{len(given) - 7}"
+    text = told[0].text if late else ""
+    assert not late or all(frame in text for frame in frames)
