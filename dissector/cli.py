@@ -10,17 +10,17 @@ import contextlib
 import difflib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
+from .arguments import RELEASES, named, options_of, reads_captures
 from .errors import UsageProblem, UserError
 from .standard import loading, not_written, prepare_streams, silence
 from .text import visible
 
-RELEASES = click.IntRange(10, 19)
 FILTER = "Only messages that match: 'xid == 771', 'message == Update and relation == city'."
 NUMBER = "The message's number, the first column of `list`."
 
@@ -71,56 +71,8 @@ def pgdissect() -> None:
     """
 
 
-def _named(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
-    """Refuse an empty name, which is what a shell's unset variable gives: it would pass for none."""
-    if name == "":
-        raise click.BadParameter("the name is empty; name a file, or leave the option out")
-    return name
-
-
-def _captures(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The arguments and options of every verb that reads captures."""
-    for decorate in reversed(
-        (
-            click.argument("captures", nargs=-1, required=True, metavar="CAPTURE..."),
-            click.option("--port", "ports", type=click.IntRange(1, 65535), multiple=True,
-                         help="This is a PostgreSQL server's port (repeatable)."),
-            click.option("--keylog", metavar="FILE", callback=_named,
-                         help="NSS key log that decrypts TLS."),
-            click.option("--pg", type=RELEASES, help="Assume this server release (10 to 19)."),
-            click.option("--proto-version", type=click.IntRange(1, 4),
-                         help="Assume this pgoutput protocol version."),
-            click.option("--streaming", type=click.Choice(["on", "off", "parallel"]),
-                         help="Assume this streaming option."),
-            click.option("--show-secrets", is_flag=True,
-                         help="Show passwords, proofs, tokens and cancel keys."),
-            click.option("--strict", is_flag=True,
-                         help="Exit with 3 when something is wrong with severity error."),
-        )
-    ):  # fmt: skip
-        function = decorate(function)
-    return function
-
-
-def _options(given: dict[str, Any]) -> Any:
-    """Take the options of `_captures` out of a command's arguments."""
-    from .index import Options
-    from .session import Assumptions
-
-    return Options(
-        Assumptions(
-            release=given.pop("pg") or 0,
-            proto_version=given.pop("proto_version") or 0,
-            streaming=given.pop("streaming") or "",
-            ports=tuple(given.pop("ports")),
-        ),
-        keylog=given.pop("keylog") or "",
-        show_secrets=given.pop("show_secrets"),
-    )
-
-
 def _opened(captures: tuple[str, ...], given: dict[str, Any], **asked: Any) -> Any:
-    """The captures, with the options of `_captures`. Another process begins to read them before all that
+    """The captures, with the options of `reads_captures`. Another process begins to read them before all that
     works on what it reads is loaded. asked: what `check_export` looks at."""
     if not all(map(os.path.isfile, captures)):  # a pipe may let one wait
         with loading():
@@ -133,7 +85,7 @@ def _opened(captures: tuple[str, ...], given: dict[str, Any], **asked: Any) -> A
     begun = begin(captures)
     from .view import open_capture
 
-    return open_capture(captures, _options(given), begun)
+    return open_capture(captures, options_of(given), begun)
 
 
 def _finish(capture: Any, strict: bool) -> None:
@@ -148,14 +100,14 @@ def _finish(capture: Any, strict: bool) -> None:
 
 
 @pgdissect.command("open")
-@_captures
+@reads_captures
 @click.option("--filter", "expression", metavar="EXPR", help="Begin with this filter.")
 @click.option("--number", type=click.IntRange(1), help="Begin at this message.")
 @click.option("--follow", is_flag=True, help="The capture is still written: show what comes.")
 def open_(captures: tuple[str, ...], expression: str | None, number: int | None, follow: bool,
           strict: bool, **given: Any) -> None:  # fmt: skip
     """Open captures in the terminal user interface."""
-    options = _options(given)
+    options = options_of(given)
     from .view import open_capture
 
     if not _on_terminal(captures):
@@ -184,14 +136,14 @@ def open_(captures: tuple[str, ...], expression: str | None, number: int | None,
     help="A PostgreSQL server's port (repeatable); 5432 where none is named.",
 )
 @click.option(
-    "--write", metavar="FILE", callback=_named, help="Keep what is recorded; it must not exist yet."
+    "--write", metavar="FILE", callback=named, help="Keep what is recorded; it must not exist yet."
 )
 @click.option(
     "--recorder",
     type=click.Choice(["dumpcap", "tcpdump", "scapy"]),
     help="Record with this program; the first that works otherwise.",
 )
-@click.option("--keylog", metavar="FILE", callback=_named, help="NSS key log that decrypts TLS.")
+@click.option("--keylog", metavar="FILE", callback=named, help="NSS key log that decrypts TLS.")
 @click.option("--show-secrets", is_flag=True, help="Show passwords, proofs, tokens, cancel keys.")
 def live(interface: str, ports: tuple[int, ...], write: str | None, recorder: str | None,
          keylog: str | None, show_secrets: bool) -> None:  # fmt: skip
@@ -206,7 +158,7 @@ def live(interface: str, ports: tuple[int, ...], write: str | None, recorder: st
 
 
 @pgdissect.command(short_help="Show captures in a browser, on this machine only.")
-@_captures
+@reads_captures
 @click.option(
     "--web-port",
     type=click.IntRange(1, 65535),
@@ -218,7 +170,7 @@ def serve(captures: tuple[str, ...], web_port: int, strict: bool, **given: Any) 
     """Show captures in a browser, on this machine only (needs the package textual-serve)."""
     from tui.serving import serve_captures
 
-    sys.exit(serve_captures(list(captures), _options(given), web_port))
+    sys.exit(serve_captures(list(captures), options_of(given), web_port))
 
 
 def _on_terminal(captures: tuple[str, ...]) -> bool:
@@ -243,7 +195,7 @@ def _on_terminal(captures: tuple[str, ...]) -> bool:
 
 
 @pgdissect.command("list")
-@_captures
+@reads_captures
 @click.option("--filter", "expression", metavar="EXPR", help=FILTER)
 @click.option("--limit", type=click.IntRange(0, sys.maxsize), help="Stop after this many lines.")
 def list_(captures: tuple[str, ...], expression: str | None, limit: int | None, strict: bool,
@@ -263,7 +215,7 @@ def list_(captures: tuple[str, ...], expression: str | None, limit: int | None, 
 
 
 @pgdissect.command()
-@_captures
+@reads_captures
 @click.option("--number", type=click.IntRange(1), required=True, help=NUMBER)
 @click.option("--json", "as_json", is_flag=True, help="Machine output.")
 def show(captures: tuple[str, ...], number: int, as_json: bool, strict: bool, **given: Any) -> None:
@@ -276,7 +228,7 @@ def show(captures: tuple[str, ...], number: int, as_json: bool, strict: bool, **
 
 
 @pgdissect.command()
-@_captures
+@reads_captures
 @click.option(
     "--format",
     "form",
@@ -284,7 +236,7 @@ def show(captures: tuple[str, ...], number: int, as_json: bool, strict: bool, **
     type=click.Choice(["ndjson", "csv", "parquet", "sql", "pcap"]),
     help="parquet and sql are not built yet.",
 )
-@click.option("--output", metavar="FILE", callback=_named,
+@click.option("--output", metavar="FILE", callback=named,
               help="Write there instead of standard output.")  # fmt: skip
 @click.option("--filter", "expression", metavar="EXPR", help=FILTER)
 @click.option("--fields", is_flag=True, help="ndjson: with every field.")
@@ -303,7 +255,7 @@ def export(captures: tuple[str, ...], form: str, output: str | None, expression:
 
 
 @pgdissect.command(short_help="Count messages, bytes, kinds, relations, findings.")
-@_captures
+@reads_captures
 @click.option("--json", "as_json", is_flag=True, help="Machine output.")
 def stats(captures: tuple[str, ...], as_json: bool, strict: bool, **given: Any) -> None:
     """Count what captures hold: messages, bytes, kinds, relations, findings."""
@@ -357,7 +309,7 @@ def compare(words: tuple[str, ...], everything: bool, as_json: bool) -> None:
 @click.option("--parallel", is_flag=True, help="With streaming 'parallel'.")
 @click.option("--direction", type=click.Choice(["F", "B"]), help="Who sent it (replication layer).")
 @click.option(
-    "--file", metavar="FILE", callback=_named, help="Read this: text, or what pg_recvlogical wrote."
+    "--file", metavar="FILE", callback=named, help="Read this: text, or what pg_recvlogical wrote."
 )
 @click.option("--show-secrets", is_flag=True, help="Show passwords, proofs, tokens, cancel keys.")
 @click.option("--json", "as_json", is_flag=True, help="Machine output.")

@@ -160,11 +160,15 @@ def closing_words(capture: Capture) -> Iterator[str]:
     bad = len(places)
     if not len(index) and index.complete:
         facts = capture.counted()
-        ports = ", ".join(map(str, sorted(facts.get("ports", {}))[:20])) or "none"
+        ports = ", ".join(map(str, sorted(facts.get("ports", {}))[:20]))
         yield (
             f"no PostgreSQL in it: {facts.get('packets', 0)} packets, "
-            f"{facts['connections']} TCP connections, ports {ports}; "
-            "if a server's port is among them, name it with --port N"
+            f"{facts['connections']} TCP connections, ports {ports or 'none'}; "
+            + (
+                "if a server's port is among them, name it with --port N"
+                if ports
+                else "record where the server's traffic passes: tcpdump -i any -w FILE port 5432"
+            )
         )
     elif bad:
         worst = int(index.rows.take("severity", places).max())

@@ -102,6 +102,25 @@ def test_an_empty_name_is_told(words: tuple[str, ...], status: int) -> None:
     assert b"a directory" not in told.stderr
 
 
+def test_standard_input_is_named_once() -> None:
+    told = run("list", "-", "-")
+    assert told.returncode == 2
+    assert told.stdout == b""
+    assert b"name it once" in told.stderr
+
+
+def test_a_capture_of_no_packets_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "none.pcap"
+    path.write_bytes((CAPTURES / "pg18-proto1.pcap").read_bytes()[:24])
+    done = run("list", str(path))
+    assert done.returncode == 0
+    assert done.stdout == b""
+    (line,) = done.stderr.decode().splitlines()
+    assert "0 packets, 0 TCP connections, ports none" in line
+    assert "--port" not in line  # there is none to name
+    assert "tcpdump" in line
+
+
 def test_nothing_of_postgresql_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "other.pcap"
     path.write_bytes(pcap(frames(conversation([(0, b"GET / HTTP/1.1\r\n\r\n" * 9)], server=80))))
