@@ -72,8 +72,8 @@ def pgdissect() -> None:
 
 
 def _opened(captures: tuple[str, ...], given: dict[str, Any], **asked: Any) -> Any:
-    """The captures, with the options of `reads_captures`. Another process begins to read them before all that
-    works on what it reads is loaded. asked: what `check_export` looks at."""
+    """The captures, with the options of `reads_captures`. Another process begins to read them before all
+    that works on what it reads is loaded. asked: what `check_export` looks at."""
     if not all(map(os.path.isfile, captures)):  # a pipe may let one wait
         with loading():
             from .export import check_export
@@ -234,7 +234,7 @@ def show(captures: tuple[str, ...], number: int, as_json: bool, strict: bool, **
     "form",
     required=True,
     type=click.Choice(["ndjson", "csv", "parquet", "sql", "pcap"]),
-    help="parquet and sql are not built yet.",
+    help="parquet needs the extra of that name; sql is not built yet.",
 )
 @click.option("--output", metavar="FILE", callback=named,
               help="Write there instead of standard output.")  # fmt: skip

@@ -25,6 +25,8 @@ def write_export(
     Raises UsageProblem for a format that is not built or cannot go where it is asked to.
     """
     writer = check_export(form, expression, fields=fields, payload=payload)
+    if form in _BINARY and output in (None, "-") and sys.stdout.isatty():
+        raise UsageProblem(f"{form} is not for a terminal; name a file with --output")
     _keep_inputs(capture, output)
     with _opened(output) as out:
         writer(capture, out, expression, fields, payload)
@@ -35,6 +37,10 @@ def check_export(
 ) -> Writer:
     """What writes the format `form`. Raises UsageProblem where what was asked for cannot be, before
     anything is read, or a file is emptied."""
+    if form == "parquet":
+        from .parquet import needed
+
+        needed()
     if (fields or payload) and form != "ndjson":
         raise UsageProblem("--fields and --payload go with --format ndjson")
     writer = _WRITERS.get(form)
@@ -102,9 +108,21 @@ def _pcap(
     write_pcap(capture, out, parts(capture, expression))
 
 
+def _parquet(
+    capture: Capture, out: IO[bytes], expression: Wanted, fields: bool, payload: bool
+) -> None:
+    from .parquet import write_parquet
+
+    write_parquet(capture, out, parts(capture, expression))
+
+
 Writer = Callable[[Capture, IO[bytes], Wanted, bool, bool], None]
 
-_WRITERS: dict[str, Writer] = {"ndjson": _ndjson, "csv": _csv, "pcap": _pcap}
+_WRITERS: dict[str, Writer] = {
+    "ndjson": _ndjson, "csv": _csv, "parquet": _parquet, "pcap": _pcap,
+}  # fmt: skip
+
+_BINARY = ("parquet", "pcap")
 
 BUILT = frozenset(_WRITERS)
 """Formats that can be written."""

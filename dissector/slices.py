@@ -205,7 +205,8 @@ worst finding's severity."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """What a spreadsheet takes for the beginning of a formula."""
 
-_SEVERITIES = ("", "note", "warning", "error")
+SEVERITIES = ("", "note", "warning", "error")
+"""Of the worst finding of a message, by the index's column."""
 
 
 def _cell(text: str) -> str:
@@ -253,7 +254,7 @@ class _Labels:
                 number, row.frame, self._time(row), row.stream, DIRECTIONS[row.direction], here,
                 there, path, name, row.offset, row.length,
                 "" if row.lsn == NO_LSN else display.lsn(row.lsn), row.xid or "",
-                self._relation(row), _SEVERITIES[row.severity],
+                self._relation(row), SEVERITIES[row.severity],
                 "true" if row.flags & ASSUMED else "false",
             )  # fmt: skip
 

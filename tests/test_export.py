@@ -7,6 +7,8 @@ import io
 import json
 import re
 import struct
+import sys
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -22,7 +24,8 @@ from transforms import (
     without,
 )
 
-from dissector.export import write_export
+from dissector.errors import UserError
+from dissector.export import check_export, write_export
 from dissector.index import Options
 from dissector.records import dumps, record
 from dissector.report import list_cells
@@ -125,6 +128,50 @@ def test_csv_is_the_rows_of_the_json(tmp_path: Path) -> None:
         assert row["xid"] == str(one["xid"] or "")
         relation = one["relation"] or ""
         assert row["relation"] == (relation if isinstance(relation, str) else ", ".join(relation))
+
+
+@pytest.mark.parametrize("name", ["pg16-proto4.pcap", "conversation/copy.pcap", "tour.pcapng"])
+def test_parquet_is_the_rows_of_the_json(name: str, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    exported(CAPTURES / name, tmp_path / "o.parquet", "parquet")
+    table = parquet.read_table(tmp_path / "o.parquet")
+    found = exported(CAPTURES / name, tmp_path / "o.json", "ndjson")
+    objects = [json.loads(line) for line in found.splitlines()]
+    times = table.column("time").cast("int64").to_pylist()
+    rows = table.drop_columns("time").to_pylist()
+    assert len(rows) == len(objects) > 100
+    for row, time, one in zip(rows, times, objects, strict=True):
+        same = "number", "frame", "stream", "direction", "source", "destination", "message"
+        assert {key: row[key] for key in same} == {key: one[key] for key in same}
+        second, _, rest = one["time"][:-1].partition(".")
+        whole = int(datetime.fromisoformat(f"{second}+00:00").timestamp()) * 10**9
+        assert time == whole + int(rest.ljust(9, "0"))
+        assert (row["length"], row["xid"], row["lsn"]) == (one["length"], one["xid"], one["lsn"])
+        assert row["path"] == ".".join(one["path"])
+        high, low = (one["lsn"] or "0/0").split("/")
+        assert (row["lsn_number"] or 0) == int(high, 16) << 32 | int(low, 16)
+        relation = one["relation"]
+        assert row["relation"] == (", ".join(relation) if isinstance(relation, list) else relation)
+        worst = [f["severity"] for f in one["findings"]]
+        order = ("note", "warning", "error")
+        assert row["severity"] == (max(worst, key=order.index) if worst else None)
+        assert row["assumed"] == one["assumed"]
+
+
+def test_parquet_of_chosen_messages_and_of_none(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = CAPTURES / "pg18-proto1.pcap"
+    for expression, numbers in (("number in {7, 9}", [7, 9]), ("number == 99999", [])):
+        exported(path, tmp_path / "o.parquet", "parquet", expression)
+        table = parquet.read_table(tmp_path / "o.parquet")
+        assert table.column("number").to_pylist() == numbers
+        assert "relation" in table.column_names
+
+
+def test_parquet_without_its_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UserError, match="pip install pyarrow"):
+        check_export("parquet")
 
 
 def test_csv_holds_no_formulas() -> None:
