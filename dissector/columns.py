@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from . import display, values
 from .annotate import tuple_columns
@@ -46,9 +47,14 @@ class ColumnValue:
         if self.column is None or not self.typed.known:
             raw = self.leaf.value if isinstance(self.leaf.value, bytes) else None
             return display.column(self.state, raw, context)
-        if isinstance(self.typed.value, int | float) and not isinstance(self.typed.value, bool):
-            return display.visible(self.typed.text, context.limit)
-        return display.quote_text(self.typed.text, context.limit)
+        return value_text(self.typed.text, self.typed.value, context)
+
+
+def value_text(text: str, typed: Any, context: display.Context) -> str:
+    """A known value for people: its text as it is for numbers, in quotes for others."""
+    if isinstance(typed, int | float) and not isinstance(typed, bool):
+        return display.visible(text, context.limit)
+    return display.quote_text(text, context.limit)
 
 
 def column_values(tree: Node, schema: Schema) -> Iterator[ColumnValue]:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from . import display, values
+from .binary import decode_binary
 from .cells import KEEPER
 from .cells import SHORT as SHORT_VALUE
-from .columns import ColumnValue
+from .columns import ColumnValue, value_text
 from .display import Context
 from .node import Node
 from .opened import Opened
@@ -134,6 +135,12 @@ def piece_of(each: ColumnValue, context: Context, view: Opened) -> Piece:
     oid = values._resolved(described.type_oid, types)
 
     def make(raw: bytes) -> str:
+        if state == "text":
+            text = decode_text(raw, encoding)
+            return name + value_text(text, values.typed_text(oid, text), context)
+        found = decode_binary(oid, raw, encoding)
+        if found is not None:
+            return name + value_text(*found, context)
         leaf = Node(place, 0, len(raw), raw, None, reason)
         typed = values.value(
             described.type_oid, described.type_modifier, raw, state, encoding, types
