@@ -237,7 +237,8 @@ class Turns(Damage):
             if tag not in of:
                 break
             after, step = of[tag]
-            if not free and after and (queue[0].kind if queue else "") not in after:
+            waiting = not free and after and (queue[0].kind if queue else "") not in after
+            if waiting and size - at < HELD_LIMIT:
                 break
             if tag == ROW and base + at >= side.slow_until and not self.short_run(side, at, tag):
                 break
