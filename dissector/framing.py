@@ -138,7 +138,8 @@ class Framer(Turns):
         places = side.places(ends + side.base)
         horizon = self._horizon(self.sides[1 - side.physical])
         if horizon is not None:
-            count = int(np.searchsorted(side.arrivals[places], horizon))
+            before = horizon + 1 - side.physical  # at one time, the first side is first
+            count = int(np.searchsorted(side.arrivals[places], before))
             ends, places = ends[:count], places[:count]
         if lane == "copy" and count:
             steady = self.session.copies.steady(DIRECTIONS[direction], side.buffer, begins, ends)
@@ -162,7 +163,8 @@ class Framer(Turns):
     def _horizon(self, side: Side) -> int | None:
         """When the other side's next message that may change the state arrives; None: not in sight."""
         if side.mode != MESSAGES or side.hole is not None:
-            return None if not self._whole(side) else side.place(side.offset() + 1)[0]
+            size = self._whole(side)
+            return side.place(side.offset() + size)[0] if size else None
         lane = self.session.lane(DIRECTIONS[self._direction(side)])
         tag = LANE_TAGS.get(lane, -1)
         key = (side.base, len(side.buffer), side.at, tag)

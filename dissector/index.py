@@ -109,6 +109,7 @@ class Indexer:
         self.keys = Keys(options.keylog)
         self.links = CancelLinks()
         self._told = self.tables.lengths()
+        self._dialect: tuple[Dialect | None, int] = None, 0
 
     def batches(self) -> Iterator[Batch]:
         """Batches until the end of the capture; the last one has `last` set."""
@@ -239,10 +240,14 @@ class Indexer:
 
     def _record(self, number: int, row: Framed) -> bytes:
         context, tables = row.context, self.tables
+        dialect, in_force = self._dialect
+        if dialect is not context.dialect:  # hashing one takes longer than all the rest
+            in_force = tables.dialects.number(context.dialect)
+            self._dialect = context.dialect, in_force
         return pack_record(
             row.arrival, row.frame, row.time, number, row.direction, row.offset, row.length,
             tables.paths.number(context.path), context.lsn, context.xid, context.schema,
-            tables.dialects.number(context.dialect), int(row.severity), row.flags,
+            in_force, int(row.severity), row.flags,
         )  # fmt: skip
 
     def _read(self) -> int:

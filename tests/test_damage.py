@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from transforms import (
     CAPTURES,
@@ -24,9 +25,12 @@ from transforms import (
     without,
 )
 
+from dissector.framing import Framer
 from dissector.index import Options
 from dissector.rows import ASSUMED, INCOMPLETE
+from dissector.schemas import Tables
 from dissector.session import Assumptions
+from dissector.sides import LOST
 from dissector.view import Capture, open_capture
 
 NAMES = ("pg16-proto4", "pg14-proto2", "pg18-proto1", "pg11-small", "conversation/query-extended",
@@ -256,3 +260,13 @@ def test_numbers_follow_completion(tmp_path: Path) -> None:
         frame = [capture.row(n).frame for n in range(1, capture.count + 1)]
         assert frame == sorted(frame)
         assert not any(capture.row(n).flags & ASSUMED for n in range(1, capture.count + 1))
+
+
+def test_what_is_looked_through_for_a_boundary_comes_with_its_last_byte() -> None:
+    """Up to that frame the other side's messages are taken together: none of them can come after it."""
+    framer = Framer(Tables(), Assumptions(), 0, (40000, 5432))
+    client = framer.sides[0]
+    client.mode, client.buffer = LOST, bytes(100)
+    client.ends, client.arrivals = np.array([60, 100]), np.array([5, 90])
+    client.frames, client.times = np.array([5, 88]), np.array([0, 1])
+    assert framer._horizon(client) == 90
