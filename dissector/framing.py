@@ -32,7 +32,7 @@ from .turns import Turns
 
 
 class Framer(Turns):
-    """All of one connection. Feed it chunks and gaps in capture order; take `Framed` messages."""
+    """All of one connection. Feed it chunks and gaps in capture order; take its `messages`."""
 
     # -- what comes in
 
@@ -46,7 +46,8 @@ class Framer(Turns):
         self.endings[event.direction] = event.kind
 
     def messages(self, final: bool = False) -> Iterator[Framed | Block | bytes]:
-        """Whole messages that the events so far make. `final`: nothing more will come."""
+        """Whole messages that the events so far make: one by one, in blocks, or as packed rows
+        (`rows.RECORD`; only where `fast` is set). `final`: nothing more will come."""
         self.final = final
         if final:
             for side in self.sides:
