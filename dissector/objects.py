@@ -14,6 +14,7 @@ from .digits import lsns
 from .heads import Common, Head, Maker, in_json
 from .noted import check
 from .objectblocks import Block, Part
+from .parallel import Pieces
 from .quick import Kind
 from .records import FIELDS, _clean, dumps, record, secret_ranges
 from .repeated import Repeated
@@ -21,7 +22,6 @@ from .rowcolumns import MOST_ITEMS, Layout, Table
 from .rowobjects import RowObjects
 from .rows import ASSUMED, DIRECTIONS
 from .rowsummaries import RowSummaries
-from .selection import together
 from .slots import WINDOW
 from .taken import UnusualError
 from .view import MessageView
@@ -32,11 +32,9 @@ if TYPE_CHECKING:
 KINDS = 256
 """Kinds of messages whose heads are kept for one connection and direction."""
 
-BLOCK = 256
-"""Messages that one process writes before it is another's turn: an object takes some ten thousand bytes."""
-
-TOGETHER = 16
-"""Blocks whose messages are prepared together: more take less time for each, and more memory."""
+BLOCK = 4096
+"""Messages that one process prepares and writes before it is another's turn: more take less time for each,
+and more memory. While one process writes, another prepares, which takes longer: so nobody waits."""
 
 PIECES = 900
 """Pieces of text after which they are a part."""
@@ -172,38 +170,33 @@ class Objects:
             self._slow, self._rows if fields and not payload else None, runs.message
         )
 
-    def blocks(self, blocks: Iterable[Any]) -> Iterator[bytes | list[bytes]]:
+    def blocks(self, blocks: Iterable[Any]) -> Iterator[bytes | Pieces]:
         """The objects of blocks of numbers (arrays), one a line, in parts, each in pieces; b"" ends a
         block."""
-        for some in together(blocks, TOGETHER):
-            prepared = self._prepared(np.concatenate(some))
-            columns = prepared.columns(self._table)
-            start = 0
-            for block in some:
-                yield from self._parts(prepared, start, start + len(block), columns)
-                yield b""
-                start += len(block)
-            del prepared, columns  # before the next ones are made
+        for numbers in blocks:
+            yield from self._parts(self._prepared(np.asarray(numbers)))
+            yield b""
 
-    def _parts(
-        self, block: Block, start: int, stop: int, columns: Iterator[list[bytes] | None]
-    ) -> Iterator[list[bytes]]:
-        """The pieces of messages of a block, some hundreds at a time."""
+    def _parts(self, block: Block) -> Iterator[Pieces]:
+        """The pieces of a block's messages, some hundreds at a time."""
         usual = self.fields and not self.payload
-        out: list[bytes] = []
-        for i in range(start, stop):
-            part, mark = block.parts[i], len(out)
+        columns = block.columns(self._table)
+        out = Pieces()
+        for i, part in enumerate(block.parts):
+            mark = len(out)
             if mark > PIECES:
                 yield out
-                out, mark = [], 0
+                out, mark = Pieces(), 0
+            text = self._alone(block, i) if part is None else next(part.heads)
+            out.append(text)
+            out.own += len(text)
             if part is None:
-                out.append(self._alone(block, i))
                 continue
-            out.append(next(part.heads))
             if part.layout is not None:
                 found = next(columns)
                 if found is None:
-                    out[mark:] = (self._slow(block.numbers[i]),)
+                    out[mark] = self._slow(block.numbers[i])
+                    out.own += len(out[mark])
                     continue
                 out += found
                 out.append(b"]}\n")
@@ -316,9 +309,7 @@ class Objects:
         numbers = [block.numbers[i] for i in places.tolist()]
         made = self._summaries.texts(block.data, kinds, begin[places], self._opened(numbers))
         for i, text in zip(places.tolist(), made, strict=True):
-            if text is not None and (not text.isascii() or '"' in text or "\\" in text):
-                text = in_json(text)
-            block.summaries[i] = b"" if text is None else text.encode()
+            block.summaries[i] = text
 
     def _opened(self, numbers: list[int]) -> Callable[[int], MessageView]:
         return lambda place: self.runs.message(numbers[place])

@@ -27,6 +27,13 @@ Block = TypeVar("Block")
 
 Text = bytes | memoryview
 
+
+class Pieces(list[bytes]):
+    """The pieces of a part; own: bytes of those that it shares with no other."""
+
+    own = 0
+
+
 Part = Text | list[bytes]
 """Text, or the pieces that it is made of: these need not be put together to be written."""
 
@@ -40,8 +47,9 @@ HELD = 8 << 20
 """Bytes of results that a process holds before it waits for its turn to write."""
 
 
-PIECE = 512
-"""Bytes that a piece is taken for: the longest ones are those that many have in common."""
+PIECE, SHORT_PIECE = 512, 64
+"""Bytes that a piece is taken for: the longest ones are those that many have in common; and beside those
+that are known to be its part's own."""
 
 AT_ONCE = 1000
 """Pieces that a system takes at once (IOV_MAX)."""
@@ -249,6 +257,8 @@ def _writing(blocks: Sequence[Block], work: Work[Block], target: int, turn: _Tur
 
 
 def _weight(part: Part) -> int:
+    if isinstance(part, Pieces):
+        return part.own + len(part) * SHORT_PIECE
     return len(part) * PIECE if isinstance(part, list) else len(part)
 
 

@@ -277,6 +277,8 @@ class Rows:
         with_value = np.flatnonzero(valued)
         begin, length = cells.at[with_value] + 5, size[with_value]
         odd = self._classes(begin, length) & table.mask[item[with_value]] != 0
+        usual = with_value[length < LONG]
+        put(ends[usual], list(map(before, keys[usual].tolist())))
         odd |= length >= LONG
         plain = with_value[~odd]
         data, place, number = self.data, ends[plain], item[plain]
@@ -284,7 +286,6 @@ class Rows:
         values = [
             data[a:b] for a, b in zip(begin.tolist(), (begin + size[plain]).tolist(), strict=True)
         ]
-        put(place, list(map(before, keys[plain].tolist())))
         put(place + 1, values)
         put(place + 2, table.middle[number])
         put(place + 3, values)
@@ -296,8 +297,9 @@ class Rows:
         ):
             told = table.items[i]
             assert told is not None and told.texts is not None
-            texts = told.texts(data[a + 5 : a + 5 + n])
-            found[to : to + 5] = told.before(relative, n), *texts
+            found[to + 1 : to + 5] = told.texts(data[a + 5 : a + 5 + n])
+            if n >= LONG:
+                found[to] = told.before(relative, n)
         return ends, found
 
     def _classes(self, begin: Array, length: Array) -> Array:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .heads import in_json
 from .rowpieces import row_kind
 from .rowtexts import Rows
 from .slots import WINDOW, Array, Slots
@@ -42,26 +43,32 @@ class RowSummaries:
 
     def texts(
         self, data: bytes, kinds: Array, begins: Array, opened: Callable[[int], MessageView]
-    ) -> list[str | None]:
+    ) -> list[bytes]:
         """The summaries of the rows that begin at `begins` (int64) in `data`, which goes on for WINDOW
-        bytes behind the last; None where a row must be looked at otherwise. kinds: the numbers of their
-        kinds (int64); opened: the row of some place in `begins`."""
+        bytes behind the last, as JSON without quotes; nothing where a row must be looked at otherwise.
+        kinds: the numbers of their kinds (int64); opened: the row of some place in `begins`."""
         count = len(begins)
         slots = Slots(count)
         dropped = self.rows.write(slots, data, np.arange(count), kinds, begins, opened)
         slots.whole = dict.fromkeys(dropped.tolist(), b"")
         slots.size[dropped] = 0
-        slots.cut(np.flatnonzero((slots.size > WIDTH) & (slots.extra == 0)), WIDTH - 1)
+        long = np.flatnonzero((slots.size > WIDTH) & (slots.extra == 0))
+        slots.cut(long, WIDTH - 1)
         ends = np.cumsum(slots.size + WINDOW) - WINDOW
+        starts = ends - slots.size
         out = np.empty(int(ends[-1]) + 2 * WINDOW if count else 0, np.uint8)
-        slots.write(out, ends - slots.size)
+        slots.write(out, starts)
         made = out.tobytes()
-        texts: list[Any] = [
-            made[begin:end].decode()
-            for begin, end in zip((ends - slots.size).tolist(), ends.tolist(), strict=True)
-        ]
-        for row in np.flatnonzero(slots.size - slots.extra > WIDTH).tolist():
-            texts[row] = texts[row][: WIDTH - 1] + "…"
-        for row in slots.whole:
-            texts[row] = None
+        texts = [made[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+        edges = np.stack([starts, ends], axis=1)
+        edges[long, 1] -= len("…".encode())
+        odd = np.bitwise_or.reduceat(_ODD[out], edges.reshape(-1))[::2] if count else edges
+        for row in np.flatnonzero(odd).tolist():
+            text = texts[row].decode()
+            cut = text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+            texts[row] = in_json(cut).encode()
         return texts
+
+
+_ODD = np.array([in_json(chr(i)) != chr(i) or i > 126 for i in range(256)])
+"""Bytes that JSON does not leave as they are, or that are not the only one of their character."""

@@ -35,9 +35,9 @@ Larger blocks cost less, a twentieth for a half more, but each process holds 500
 SOON = 3 * FIRST
 """Messages whose lines are written before all others are looked for."""
 
-MANY, MANY_OBJECTS = 20_000, 2000
+MANY, MANY_OBJECTS, FEW_OBJECTS = 20_000, 2000, 256
 """Messages from which on several processes are worth their start; the same for objects, each of which
-costs more."""
+costs more, and of them behind the first ones."""
 
 KINDS = 256
 """Kinds of messages that are kept apart."""
@@ -107,9 +107,9 @@ class Runs:
             out.flush()
         self.capture.index.hands_on = False
         rest = list(map(_brief, blocks))
-        if rest and not fields:
-            rest = _evenly(rest, processors())
         if rest:
+            few, most = (FEW_OBJECTS, OBJECTS) if fields else (MANY, BLOCK)
+            rest = _evenly(rest, processors(), few, most)
             give_back_freed_memory()
             write_in_order(out, rest, lambda some: self._parts(some, fields))
 
@@ -120,9 +120,6 @@ class Runs:
         """The text of blocks in parts; b"" ends a block."""
         blocks = map(_array, given)
         if fields:
-            if self.capture.live:
-                for block in blocks:
-                    yield from self._objects.blocks([block])
             yield from self._objects.blocks(blocks)
             return
         for block in blocks:
@@ -240,7 +237,7 @@ class Runs:
 
 def _sizes(fields: bool) -> tuple[int, int]:
     """Messages of the first block, and of the largest ones."""
-    return (OBJECTS, OBJECTS) if fields else (FIRST, BLOCK)
+    return (OBJECTS // 16, OBJECTS) if fields else (FIRST, BLOCK)
 
 
 def _first(blocks: Iterator[Block], many: int) -> Iterator[Block]:
@@ -265,8 +262,11 @@ def _array(block: Block | range) -> Block:
     return np.arange(block.start, block.stop) if isinstance(block, range) else block
 
 
-def _evenly(blocks: list[Block | range], processes: int) -> list[Block | range]:
-    """The same numbers in blocks of one size, as many for each process; one where there are few."""
+def _evenly(
+    blocks: list[Block | range], processes: int, many: int, size: int
+) -> list[Block | range]:
+    """The same numbers in blocks of one size, `size` at most, as many for each process; one where there are
+    fewer than `many`."""
     total = sum(map(len, blocks))
     ranges = [b for b in blocks if isinstance(b, range)]
     numbers: Any
@@ -274,8 +274,8 @@ def _evenly(blocks: list[Block | range], processes: int) -> list[Block | range]:
         numbers = range(ranges[0].start, ranges[-1].stop)
     else:
         numbers = np.concatenate([_array(b) for b in blocks])
-    if total < MANY:
+    if total < many:
         return [numbers]
-    count = -(-total // (BLOCK * processes)) * processes
+    count = -(-total // (size * processes)) * processes
     edges = [total * i // count for i in range(count + 1)]
     return [numbers[a:b] for a, b in pairwise(edges)]

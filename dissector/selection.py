@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from time import monotonic
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,6 @@ AT_ONCE = 1024
 
 WAIT = 0.2
 """Seconds that a message which was found waits for others, to be written with them."""
-
-Each = TypeVar("Each")
 
 
 def numbers(capture: Capture, expression: Wanted, limit: int | None = None) -> Iterator[int]:
@@ -146,16 +144,3 @@ def in_blocks(numbers: Numbers, size: int, most: int, live: bool = False) -> Ite
             held, count, begun = [], 0, monotonic()
     if count:
         yield np.concatenate(held)
-
-
-def together(source: Iterable[Each], most: int) -> Iterator[list[Each]]:
-    """At most so many of `source` at a time, fewer where they come slowly: as in `in_blocks`."""
-    held: list[Each] = []
-    begun = monotonic()
-    for each in source:
-        held.append(each)
-        if len(held) >= most or monotonic() - begun > WAIT:
-            yield held
-            held, begun = [], monotonic()
-    if held:
-        yield held

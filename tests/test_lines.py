@@ -16,7 +16,7 @@ from transforms import CAPTURES, conversation, frames, pcap, resegmented
 from dissector import export, selection
 from dissector.report import list_cells
 from dissector.runs import Runs
-from dissector.selection import in_blocks, numbers, parts, together
+from dissector.selection import in_blocks, numbers, parts
 from dissector.slots import (
     Known,
     Slots,
@@ -475,12 +475,6 @@ def test_what_a_search_has_found_does_not_wait_for_more(monkeypatch: pytest.Monk
         [1, 5, 9, 20],
         [21, 22, 23, 24],
     ]
-
-
-@pytest.mark.parametrize(("wait", "expected"), [(-1, [[1], [2], [3]]), (1e9, [[1, 2], [3]])])
-def test_blocks_that_come_slowly_are_not_kept(wait, expected, monkeypatch) -> None:
-    monkeypatch.setattr(selection, "WAIT", wait)
-    assert list(together([1, 2, 3], 2)) == expected
 
 
 @pytest.mark.parametrize("form", ["list", "ndjson", "csv"])
