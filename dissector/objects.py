@@ -39,6 +39,9 @@ and more memory. While one process writes, another prepares, which takes longer:
 PIECES = 900
 """Pieces of text after which they are a part."""
 
+OWN = 1 << 20
+"""Bytes of a part that are no other's, after which it ends: one COPY message may say a megabyte."""
+
 PADDING = 2 * WINDOW
 """Bytes behind the last message that may be read."""
 
@@ -184,7 +187,7 @@ class Objects:
         out = Pieces()
         for i, part in enumerate(block.parts):
             mark = len(out)
-            if mark > PIECES:
+            if mark > PIECES or out.own > OWN:
                 yield out
                 out, mark = Pieces(), 0
             text = self._alone(block, i) if part is None else next(part.heads)

@@ -296,11 +296,8 @@ def test_descriptions_in_streams_come_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("held", [HELD, 1000])
 @pytest.mark.parametrize("file", [True, False])
-def test_parts_of_blocks_come_in_order(
-    held: int, file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_of_blocks_come_in_order(held: int, file: bool, tmp_path: Path) -> None:
     """Results larger than what a process may hold, in several parts, and empty ones."""
-    monkeypatch.setattr("dissector.parallel.HELD", held)
     blocks = list(range(23))
 
     def work(some):
@@ -314,12 +311,15 @@ def test_parts_of_blocks_come_in_order(
         assert b"".join(in_order(blocks, work, 3)) == wanted
         return
     with (tmp_path / "out").open("wb") as out:
-        write_in_order(out, blocks, work, 3)
+        write_in_order(out, blocks, work, 3, held)
     assert (tmp_path / "out").read_bytes() == wanted
 
 
-def test_parts_of_a_block_are_whole_objects(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dissector.objects.PIECES", 20)
+@pytest.mark.parametrize(("name", "most"), [("PIECES", 20), ("OWN", 1000)])
+def test_parts_of_a_block_are_whole_objects(
+    name: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"dissector.objects.{name}", most)
     with open_capture([str(transforms.CAPTURES / "pg16-proto4.pcap")]) as capture:
         capture.read()
         numbers = [list(range(1, 101)), list(range(101, 131))]
