@@ -19,7 +19,7 @@ from .lines import Lines
 from .memory import give_back_freed_memory
 from .objects import BLOCK as OBJECTS
 from .objects import Objects
-from .parallel import HELD, Part, joined, processors, write_in_order
+from .parallel import Part, joined, processors, write_in_order
 from .quick import QUICK, ROWS, Kind
 from .rows import COLUMNS, DECRYPTED, INCOMPLETE
 from .schemas import Schema
@@ -31,9 +31,6 @@ from .view import Capture, MessageView
 FIRST, BLOCK = 1024, 14 * 1024
 """Messages whose lines are made at once: of the first block, so that something is seen soon, and at most.
 Larger blocks cost less, a twentieth for a half more, but each process holds 500 bytes a message."""
-
-LINES_HELD = 3 << 20
-"""Bytes of lines that a process holds before it waits for its turn: a block or two."""
 
 SOON = 3 * FIRST
 """Messages whose lines are written before all others are looked for."""
@@ -114,8 +111,7 @@ class Runs:
             few, most = (FEW_OBJECTS, OBJECTS) if fields else (MANY, BLOCK)
             rest = _evenly(rest, processors(), few, most)
             give_back_freed_memory()
-            held = HELD if fields else LINES_HELD
-            write_in_order(out, rest, lambda some: self._parts(some, fields), held=held)
+            write_in_order(out, rest, lambda some: self._parts(some, fields))
 
     def _blocks(self, numbers: Numbers, fields: bool) -> Iterator[Block]:
         return in_blocks(numbers, *_sizes(fields), live=self.capture.live)
