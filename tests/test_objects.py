@@ -296,8 +296,11 @@ def test_descriptions_in_streams_come_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("held", [HELD, 1000])
 @pytest.mark.parametrize("file", [True, False])
-def test_parts_of_blocks_come_in_order(held: int, file: bool, tmp_path: Path) -> None:
+def test_parts_of_blocks_come_in_order(
+    held: int, file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Results larger than what a process may hold, in several parts, and empty ones."""
+    monkeypatch.setattr("dissector.parallel.HELD", held)
     blocks = list(range(23))
 
     def work(some):
@@ -311,7 +314,7 @@ def test_parts_of_blocks_come_in_order(held: int, file: bool, tmp_path: Path) ->
         assert b"".join(in_order(blocks, work, 3)) == wanted
         return
     with (tmp_path / "out").open("wb") as out:
-        write_in_order(out, blocks, work, 3, held)
+        write_in_order(out, blocks, work, 3)
     assert (tmp_path / "out").read_bytes() == wanted
 
 
