@@ -169,9 +169,7 @@ class Objects:
         self._writers: dict[int, dict[int, Writer | None]] = {}
         self._summaries = RowSummaries()
         self._table = Table()
-        self._repeated = Repeated(
-            self._slow, self._rows if fields and not payload else None, runs.message
-        )
+        self._repeated = Repeated(self._slow, None if payload else self._rows, runs.message)
 
     def blocks(self, blocks: Iterable[Any]) -> Iterator[bytes | Pieces]:
         """The objects of blocks of numbers (arrays), one a line, in parts, each in pieces; b"" ends a
@@ -228,7 +226,7 @@ class Objects:
     def _rows(self, number: int, text: bytes) -> RowObjects | None:
         """What writes rows like this one, whose object is `text` from ``,"message":`` on."""
         with suppress(UnusualError):
-            return RowObjects(self.runs.message(number), self.runs.secrets, text)
+            return RowObjects(self.runs.message(number), self.runs.secrets, text, self.fields)
         return None
 
     def _slow(self, number: int) -> bytes:

@@ -12,7 +12,7 @@ from .node import Node, messages
 from .opened import Opened
 from .records import FIELDS, dumps
 from .summary import summary
-from .taken import UnusualError, leaf_records, piece_of
+from .taken import Piece, UnusualError, leaf_records, piece_of
 from .view import MessageView
 
 _ROWS: dict[str, type[DataRows] | type[CopyRows]] = {
@@ -29,32 +29,35 @@ def rows_of(view: Opened, secrets: bool, fields: bool) -> DataRows | CopyRows:
 
 
 class RowObjects:
-    """DataRow messages, or rows of COPY, of one description as JSON objects with all fields, from
+    """DataRow messages, or rows of COPY, of one description as JSON objects, with all fields or without, from
     ``,"message":`` on."""
 
-    def __init__(self, view: MessageView, secrets: bool, text: bytes) -> None:
+    def __init__(self, view: MessageView, secrets: bool, text: bytes, fields: bool) -> None:
         """text: the object of an opened message, from there on. Raises UnusualError where it is none."""
-        self.rows = rows_of(view, secrets, fields=True)
+        self.rows = rows_of(view, secrets, fields)
         shown = dumps(summary(view, secrets)).encode()
         length = b',"length":%d,' % view.row.length
         told = b',"summary":%b,' % shown
         before, found, rest = text.partition(length)
         between, also, rest = rest.partition(told)
-        after, fields, _ = rest.partition(FIELDS)
-        if not (found and also and fields):
+        if not (found and also):
             raise UnusualError
         self.before, self.between = before + b',"length":', b"," + between + b',"summary":"'
-        self.after = b'",' + after + fields
-        assert self.rows.full is not None
-        records = leaf_records(view, self.rows.full, lambda path: "[" not in path)
-        count = Node(records[-1][0].place, 0, 0)
-        self.head = piece_of(records, 0, count, None)  # its length differs
+        self.after = b'",' + rest
+        self.head: Piece | None = None
+        if self.rows.full is not None:
+            after, begun, _ = rest.partition(FIELDS)
+            if not begun:
+                raise UnusualError
+            self.after = b'",' + after + begun
+            records = leaf_records(view, self.rows.full, lambda path: "[" not in path)
+            count = Node(records[-1][0].place, 0, 0)
+            self.head = piece_of(records, 0, count, None)  # its length differs
 
     def text(self, data: bytes, opened: Callable[[], Opened]) -> bytes:
         """That of the message `data`. Raises UnusualError."""
         shown, columns = self.rows.read(data, 0, len(data), opened)
-        head = self.head.at(0, len(data) - 1, 0)[1:]
-        return b"".join(
-            (self.before, b"%d" % len(data), self.between, in_json(shown).encode(), self.after, head,
-             *columns, b"]}\n")
-        )  # fmt: skip
+        said = self.before, b"%d" % len(data), self.between, in_json(shown).encode(), self.after
+        if self.head is None:
+            return b"".join(said)
+        return b"".join((*said, self.head.at(0, len(data) - 1, 0)[1:], *columns, b"]}\n"))

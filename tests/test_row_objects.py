@@ -92,6 +92,18 @@ def test_binary_rows_and_rows_that_are_not_as_described(tmp_path: Path) -> None:
     assert [o["fields"][4]["value"] for o in objects if o["length"] == len(rows[1])][:2] == [1, 5]
 
 
+def test_what_is_wrong_behind_a_long_summary(tmp_path: Path) -> None:
+    """Where only the summary is asked for, too, what stands behind what it shows is not believed."""
+    columns = [(f"c{i}", TEXT, 0) for i in range(30)]
+    usual = data_row([b"some text"] * 30)
+    body = usual[5:]
+    odd = [message("D", body + b"more"), message("D", body[:-3])]
+    odd.append(message("D", body[:-13] + struct.pack("!i", -7)))
+    capture = made(tmp_path, query("select", [description(columns), usual, usual, *odd, usual]))
+    rows = [o for o in same(capture) if o["message"] == "DataRow"]
+    assert [bool(o["findings"]) for o in rows] == [False, False, True, True, True, False]
+
+
 def test_rows_without_a_description(tmp_path: Path) -> None:
     """As of statements that were prepared before the capture begins."""
     chance = random.Random(2)
@@ -184,3 +196,10 @@ def test_what_comes_again_is_not_opened_again(tmp_path: Path) -> None:
     assert capture.count > 2000
     same(capture)
     assert len(opened_by(capture)) < 60
+    assert len(opened_by(capture, fields=False)) < 60
+
+
+def test_rows_of_copy_are_not_opened_for_their_summaries(tmp_path: Path) -> None:
+    capture = made(tmp_path, copied([b"%d\tname %d\n" % (i, i) for i in range(900)]))
+    same(capture)
+    assert len(opened_by(capture, fields=False)) < 30
