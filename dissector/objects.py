@@ -16,7 +16,7 @@ from .noted import check
 from .objectblocks import Block, Part
 from .parallel import Pieces
 from .quick import Kind
-from .records import FIELDS, _clean, dumps, record, secret_ranges
+from .records import FIELDS, _clean, dumps, payload_json, record, secret_ranges
 from .repeated import Repeated
 from .rowcolumns import MOST_ITEMS, Layout, Table
 from .rowobjects import RowObjects
@@ -169,7 +169,7 @@ class Objects:
         self._writers: dict[int, dict[int, Writer | None]] = {}
         self._summaries = RowSummaries()
         self._table = Table()
-        self._repeated = Repeated(self._slow, None if payload else self._rows, runs.message)
+        self._repeated = Repeated(self._slow, self._rows, runs.message)
 
     def blocks(self, blocks: Iterable[Any]) -> Iterator[bytes | Pieces]:
         """The objects of blocks of numbers (arrays), one a line, in parts, each in pieces; b"" ends a
@@ -211,7 +211,7 @@ class Objects:
     def _other(self, text: bytes, inner: bytes) -> bytes:
         """An object made of one with fields: `inner` are the innermost layer's bytes."""
         at = text.index(FIELDS)
-        payload = b',"payload":"%b"' % inner.hex().encode() if self.payload else b""
+        payload = payload_json(inner) if self.payload else b""
         return b"%b%b%b" % (text[:at], payload, text[at:] if self.fields else b"}\n")
 
     def _alone(self, block: Block, i: int) -> bytes:
@@ -226,7 +226,8 @@ class Objects:
     def _rows(self, number: int, text: bytes) -> RowObjects | None:
         """What writes rows like this one, whose object is `text` from ``,"message":`` on."""
         with suppress(UnusualError):
-            return RowObjects(self.runs.message(number), self.runs.secrets, text, self.fields)
+            view = self.runs.message(number)
+            return RowObjects(view, self.runs.secrets, text, self.fields, self.payload)
         return None
 
     def _slow(self, number: int) -> bytes:

@@ -79,6 +79,11 @@ def record(
     return found
 
 
+def payload_json(data: bytes) -> bytes:
+    """How an object names the innermost layer's bytes."""
+    return b',"payload":"%b"' % data.hex().encode()
+
+
 def found_records(found: Iterable[Finding]) -> list[dict[str, Any]]:
     """Findings as the contract's objects; offset is None where one has no place in the message."""
     return [

@@ -42,7 +42,7 @@ class Repeated:
 
     def __init__(
         self, write: Callable[[int], bytes],
-        learn: Callable[[int, bytes], RowObjects | None] | None,
+        learn: Callable[[int, bytes], RowObjects | None],
         opened: Callable[[int], MessageView],
     ) -> None:  # fmt: skip
         self._write, self._learn, self._opened = write, learn, opened
@@ -80,7 +80,7 @@ class Repeated:
             if alike not in self._rows:
                 if len(self._rows) >= KINDS:
                     self._rows.clear()
-                self._rows[alike] = self._learn(number, rest) if self._learn else None
+                self._rows[alike] = self._learn(number, rest)
             return text
         known = self._kinds.get(kind)
         if known is None:

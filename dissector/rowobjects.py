@@ -10,7 +10,7 @@ from .datarows import DataRows
 from .heads import in_json
 from .node import Node, messages
 from .opened import Opened
-from .records import FIELDS, dumps
+from .records import FIELDS, dumps, payload_json
 from .summary import summary
 from .taken import Piece, UnusualError, leaf_records, piece_of
 from .view import MessageView
@@ -29,10 +29,12 @@ def rows_of(view: Opened, secrets: bool, fields: bool) -> DataRows | CopyRows:
 
 
 class RowObjects:
-    """DataRow messages, or rows of COPY, of one description as JSON objects, with all fields or without, from
-    ``,"message":`` on."""
+    """DataRow messages, or rows of COPY, of one description as JSON objects, with all fields or without, with
+    their bytes or without, from ``,"message":`` on."""
 
-    def __init__(self, view: MessageView, secrets: bool, text: bytes, fields: bool) -> None:
+    def __init__(
+        self, view: MessageView, secrets: bool, text: bytes, fields: bool, payload: bool
+    ) -> None:
         """text: the object of an opened message, from there on. Raises UnusualError where it is none."""
         self.rows = rows_of(view, secrets, fields)
         shown = dumps(summary(view, secrets)).encode()
@@ -40,16 +42,14 @@ class RowObjects:
         told = b',"summary":%b,' % shown
         before, found, rest = text.partition(length)
         between, also, rest = rest.partition(told)
-        if not (found and also):
+        self.payload, self.end = payload, FIELDS if fields else b"}\n"
+        after, ended, _ = rest.partition(self._end(view.data))
+        if not (found and also and ended):
             raise UnusualError
         self.before, self.between = before + b',"length":', b"," + between + b',"summary":"'
-        self.after = b'",' + rest
+        self.after = b'",' + after
         self.head: Piece | None = None
         if self.rows.full is not None:
-            after, begun, _ = rest.partition(FIELDS)
-            if not begun:
-                raise UnusualError
-            self.after = b'",' + after + begun
             records = leaf_records(view, self.rows.full, lambda path: "[" not in path)
             count = Node(records[-1][0].place, 0, 0)
             self.head = piece_of(records, 0, count, None)  # its length differs
@@ -58,6 +58,11 @@ class RowObjects:
         """That of the message `data`. Raises UnusualError."""
         shown, columns = self.rows.read(data, 0, len(data), opened)
         said = self.before, b"%d" % len(data), self.between, in_json(shown).encode(), self.after
+        end = self._end(data)
         if self.head is None:
-            return b"".join(said)
-        return b"".join((*said, self.head.at(0, len(data) - 1, 0)[1:], *columns, b"]}\n"))
+            return b"".join((*said, end))
+        return b"".join((*said, end, self.head.at(0, len(data) - 1, 0)[1:], *columns, b"]}\n"))
+
+    def _end(self, data: bytes) -> bytes:
+        """What follows where all is said that is said without fields and bytes."""
+        return payload_json(data) + self.end if self.payload else self.end
