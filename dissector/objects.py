@@ -205,6 +205,7 @@ class Objects:
                 begin = block.begin[i]
                 inner = block.data[begin + part.writer.inner : begin + block.common.length[i]]
                 out[mark:] = (self._other(b"".join(out[mark:]), inner),)
+                out.own += len(out[mark]) - len(text)  # it shares nothing any more
         if out:
             yield out
 

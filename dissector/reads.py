@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 from . import catalogue
 from .annotate import annotate
@@ -18,6 +19,9 @@ _COPY_DATA = str(catalogue.by_name("CopyData").tag).encode()
 
 DIALECTS = 16
 """Dialects whose messages are kept apart."""
+
+MOST = DIALECTS * KEPT
+"""Messages that are kept in all: hostile connections can have a dialect each, and keep what they read."""
 
 
 class Read:
@@ -67,12 +71,16 @@ _known: dict[tuple[str, Dialect], Reads] = {}
 class Reads:
     """Messages of one layer in one dialect. kept: those at hand, by their bytes."""
 
-    __slots__ = ("dialect", "kept", "layer", "values")
+    __slots__ = ("__weakref__", "dialect", "kept", "layer", "values")
+
+    _all: ClassVar[WeakSet[Reads]] = WeakSet()
+    _added = 0  # to any of them, since all were emptied
 
     def __init__(self, layer: str, dialect: Dialect) -> None:
         self.layer, self.dialect = layer, dialect
         self.values = value_reader(dialect)
         self.kept: dict[bytes, Read] = {}
+        self._all.add(self)
 
     def read(self, data: bytes) -> Read:
         """The message `data`; the same one for the same bytes, as long as it is kept."""
@@ -80,8 +88,13 @@ class Reads:
         if found is None:
             found = Read(data, self)
             if len(data) <= SHORT:
-                if len(self.kept) >= KEPT:
+                if Reads._added >= MOST:
+                    Reads._added = 0
+                    for each in self._all:
+                        each.kept.clear()
+                elif len(self.kept) >= KEPT:
                     self.kept.clear()
+                Reads._added += 1
                 self.kept[data] = found
         return found
 

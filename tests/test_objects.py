@@ -335,6 +335,17 @@ def test_parts_of_a_block_are_whole_objects(
     assert len(parts) > 10
 
 
+def test_bytes_that_a_part_shares_with_no_other_are_counted() -> None:
+    """With payloads, all of an object's bytes are its own: so much is held until it is written."""
+    with open_capture([str(transforms.CAPTURES / "pg16-proto4.pcap")]) as capture:
+        capture.read()
+        runs = Runs(capture)
+        for fields in (True, False):
+            objects = Objects(runs, fields=fields, payload=True)
+            parts = list(filter(None, objects.blocks([list(range(1, capture.count + 1))])))
+            assert [part.own for part in parts] == [len(joined(part)) for part in parts]
+
+
 @pytest.mark.parametrize("most", [None, 7, 5000])
 def test_pieces_come_in_order_whatever_is_taken_at_once(
     most: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

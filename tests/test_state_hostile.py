@@ -32,6 +32,7 @@ from test_session import (
     talk,
 )
 
+from dissector import reads
 from dissector.annotate import annotate
 from dissector.contents import open_contents
 from dissector.index import Options
@@ -417,3 +418,17 @@ def test_the_rest_of_a_cut_statement_is_masked(tmp_path: Path) -> None:
 
 def test_the_packet_helper_is_the_manuals() -> None:
     assert packet(80877103) == bytes.fromhex("0000000804d2162f")  # SSLRequest, as the manual has it
+
+
+def test_what_connections_with_a_dialect_each_read_is_not_all_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client names any minor version; each makes another dialect, whose messages are kept apart."""
+    monkeypatch.setattr(reads, "MOST", 50)
+    kept = [reads.reads_of("backend", Dialect(protocol=0x30000 + i)) for i in range(40)]
+    for i in range(20):
+        for each in kept:
+            data = message("C", b"SELECT %d\0" % i)
+            assert each.read(data).path == ("CommandComplete",)
+            assert each.kept[data].path == ("CommandComplete",)
+        assert sum(len(each.kept) for each in kept) <= 50
