@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from .again import install
 from .digits import lsns
 from .errors import UserError
+from .records import json_text
 from .rows import ASSUMED, COLUMNS, DIRECTIONS, NO_LSN
 from .selection import Numbers, in_blocks
 from .slices import SEVERITIES
-from .text import visible
 from .view import Capture
 
 Array = NDArray[Any]
@@ -105,7 +105,7 @@ class _Table:
     def _relation(self, code: int) -> str | None:
         schema = self.capture.index.tables.schemas[code]
         if schema.kind == "relation":
-            return visible(schema.full_name)
+            return json_text(schema.full_name)
         members = [self.capture.index.tables.schemas[n].full_name for n in schema.members]
-        named = [visible(name) for name in members if name]
+        named = [json_text(name) for name in members if name]
         return ", ".join(named) if schema.kind == "relations" and named else None

@@ -158,6 +158,20 @@ def test_parquet_is_the_rows_of_the_json(name: str, tmp_path: Path) -> None:
         assert row["assumed"] == one["assumed"]
 
 
+def test_names_in_parquet_are_those_of_the_json(tmp_path: Path) -> None:
+    """No terminal shows them: what stands in them is not escaped."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    data = (CAPTURES / "pg16-proto4.pcap").read_bytes()
+    path = tmp_path / "names.pcap"
+    path.write_bytes(data.replace(b"public\0parent\0", b'public\0par\\"\xff\0'))
+    exported(path, tmp_path / "o.parquet", "parquet")
+    found = set(parquet.read_table(tmp_path / "o.parquet").column("relation").to_pylist())
+    assert 'public.par\\"\\xff' in found
+    objects = map(json.loads, exported(path, tmp_path / "o.json", "ndjson").splitlines())
+    names = [each["relation"] for each in objects]
+    assert found == {", ".join(name) if isinstance(name, list) else name for name in names}
+
+
 def test_parquet_of_chosen_messages_and_of_none(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     path = CAPTURES / "pg18-proto1.pcap"
