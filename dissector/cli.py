@@ -249,7 +249,7 @@ def export(captures: tuple[str, ...], form: str, output: str | None, expression:
         from .export import write_export
         from .progress import Progress
 
-        capture.progress = Progress()
+        capture.progress = Progress(apart=output not in (None, "-"))
         write_export(capture, form, output, expression, fields=fields, payload=payload)
         _finish(capture, strict)
 
@@ -263,7 +263,7 @@ def stats(captures: tuple[str, ...], as_json: bool, strict: bool, **given: Any) 
         from .progress import Progress
         from .stats import write_stats
 
-        capture.progress = Progress()
+        capture.progress = Progress(apart=True)
         write_stats(capture, sys.stdout, as_json)
         _finish(capture, strict)
 

@@ -13,6 +13,7 @@ import gc
 import os
 import select
 import signal
+import stat
 import sys
 import threading
 from collections import deque
@@ -64,6 +65,14 @@ def processors() -> int:
         return min(len(os.sched_getaffinity(0)), MOST)
     except AttributeError:  # not on every system
         return min(os.cpu_count() or 1, MOST)
+
+
+def is_file(out: IO[bytes]) -> bool:
+    """Whether `out` is a file on a disk: nobody sees what is written until it is looked at."""
+    try:
+        return stat.S_ISREG(os.fstat(out.fileno()).st_mode)
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 def joined(part: Part) -> Text:

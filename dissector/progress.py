@@ -14,17 +14,19 @@ PATIENCE, STEP = 1.0, 0.2
 
 
 class Progress:
-    """Call `show` as the index grows, `searching` as a filter goes on, and `clear` before other output and
-    at the end.
+    """Call `show` as the index grows, `searching` as a filter goes on, `writing` as a file grows, and
+    `clear` before other output and at the end.
 
     active: whether there is a line for reading: only where standard error is a terminal and standard
-    output is not, since it would stand between lines of output. A search takes its line away before what
-    it found is written: it needs no more than a terminal for standard error.
+    output is not, since it would stand between lines of output; apart: nothing is written there
+    meanwhile. A search takes its line away before what it found is written: it needs no more than a
+    terminal for standard error.
     """
 
-    def __init__(self, active: bool | None = None) -> None:
+    def __init__(self, active: bool | None = None, apart: bool = False) -> None:
         terminal = sys.stderr.isatty()
-        self.active = terminal and not sys.stdout.isatty() if active is None else active
+        usual = terminal and (apart or not sys.stdout.isatty())
+        self.active = usual if active is None else active
         self.active_searching = terminal if active is None else active
         self.next = time.monotonic() + PATIENCE
         self.shown = False
@@ -40,6 +42,11 @@ class Progress:
         if self.active_searching and time.monotonic() >= self.next:
             part = f"{done * 100 // total:3d}% " if total else ""
             self._say(f"{part}searched, {found:,} found")
+
+    def writing(self, done: int, total: int) -> None:
+        """Say how much of what is to be written was written."""
+        if self.active and time.monotonic() >= self.next:
+            self._say(f"{done * 100 // total:3d}% written")
 
     def _say(self, text: str) -> None:
         self.next = time.monotonic() + STEP

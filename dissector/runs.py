@@ -7,6 +7,7 @@ message by message; where `dissector.quick` knows the kind, without opening the 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -19,7 +20,8 @@ from .lines import Lines
 from .memory import give_back_freed_memory
 from .objects import BLOCK as OBJECTS
 from .objects import Objects
-from .parallel import Part, joined, processors, write_in_order
+from .parallel import Part, is_file, joined, processors, write_in_order
+from .progress import Progress
 from .quick import QUICK, ROWS, Kind
 from .rows import COLUMNS, DECRYPTED, INCOMPLETE
 from .schemas import Schema
@@ -111,7 +113,10 @@ class Runs:
             few, most = (FEW_OBJECTS, OBJECTS) if fields else (MANY, BLOCK)
             rest = _evenly(rest, processors(), few, most)
             give_back_freed_memory()
-            write_in_order(out, rest, lambda some: self._parts(some, fields))
+            progress = self.capture.progress if is_file(out) else None
+            told = _Told(progress, len(rest))
+            write_in_order(out, rest, lambda some: told.parts(self._parts(some, fields)))
+            told.end()
 
     def _blocks(self, numbers: Numbers, fields: bool) -> Iterator[Block]:
         return in_blocks(numbers, *_sizes(fields), live=self.capture.live)
@@ -233,6 +238,30 @@ class Runs:
         texts = list(map(self.time_text, time[at].tolist(), record[at].tolist()))
         which = np.cumsum(new) - 1
         return np.array(texts, object)[which].tolist()
+
+
+class _Told:
+    """Tells how far the writing of `count` blocks is, by those of this process: others have as many."""
+
+    def __init__(self, progress: Progress | None, count: int) -> None:
+        self.progress, self.count = progress, count
+        self._process, self._written = os.getpid(), 0
+
+    def parts(self, parts: Iterator[Part]) -> Iterator[Part]:
+        """The same parts."""
+        if self.progress is None or os.getpid() != self._process:
+            yield from parts
+            return
+        share = max(1, self.count // min(processors(), self.count))
+        for part in parts:
+            yield part
+            self._written += not part
+            self.progress.writing(min(self._written, share), share)
+
+    def end(self) -> None:
+        """All is written."""
+        if self.progress is not None:
+            self.progress.clear()
 
 
 def _sizes(fields: bool) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dissector import progress
+from dissector.export import write_export
 from dissector.progress import Progress
 from dissector.selection import parts
 from dissector.view import open_capture
@@ -52,6 +53,27 @@ def test_a_search_tells_how_far_it_is_and_leaves_the_output_alone(
         assert seen.startswith("<")
         assert "searched" not in seen
     assert text.endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_writing_a_file_tells_how_far_it_is(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also where standard output is a terminal, which nothing is written to meanwhile."""
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(progress, "STEP", 0.0)
+    monkeypatch.setattr("dissector.runs.MANY_OBJECTS", 10)
+    monkeypatch.setattr("dissector.runs.OBJECTS", 64)
+    error = Screen() if terminal else io.StringIO()
+    monkeypatch.setattr("sys.stderr", error)
+    monkeypatch.setattr("sys.stdout", Screen())
+    with open_capture([str(TOUR)]) as capture:
+        capture.progress = Progress(apart=True)
+        write_export(capture, "ndjson", str(tmp_path / "out"), None)
+    text = error.getvalue()
+    assert ("100% written" in text) == terminal
+    assert not text or text.endswith("\r\x1b[K")
+    assert len((tmp_path / "out").read_text().splitlines()) == 249
 
 
 def test_where_no_terminal_is_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
