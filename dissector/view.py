@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -22,6 +23,10 @@ from .schemas import Schema
 from .secrets import Keys
 from .sides import HUGE, HUGE_HEAD
 from .spec import Dialect
+
+MANY = 100_000
+"""Messages after whose reading Python looks for garbage at once: it takes 20 ms, and would otherwise come
+while somebody waits for a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +168,11 @@ class Capture:
 
     def read(self) -> Capture:
         """Read to the end."""
+        reading = not self.index.complete
         for _ in self.batches():
             pass
+        if reading and self.count > MANY:
+            gc.collect()
         return self
 
     # -- rows and tables
