@@ -168,8 +168,7 @@ class Lines:
 
     def relation(self, number: int) -> bytes:
         """The cell of the relation with the tabs around it, by the schema's number."""
-        row = replace(self.capture.row(1), relation=number)
-        relation = self.capture.relation(row)
+        relation = self.capture.relation_of(number)
         names = ", ".join(relation) if isinstance(relation, list) else relation or ""
         return f"\t{visible(names)}\t".encode()
 

@@ -35,7 +35,7 @@ class Pieces(list[bytes]):
     own = 0
 
 
-Part = Text | list[bytes]
+Part = Text | Pieces
 """Text, or the pieces that it is made of: these need not be put together to be written."""
 
 Work = Callable[[Iterable[Block]], Iterator[Part]]
@@ -48,9 +48,8 @@ HELD = 3 << 20
 """Bytes of results that a process holds before it waits for its turn to write: a block of lines or two."""
 
 
-PIECE, SHORT_PIECE = 512, 64
-"""Bytes that a piece is taken for: the longest ones are those that many have in common; and beside those
-that are known to be its part's own."""
+PIECE = 64
+"""Bytes that a piece is taken for, beside those that are its part's own."""
 
 AT_ONCE = 1000
 """Pieces that a system takes at once (IOV_MAX)."""
@@ -77,7 +76,7 @@ def is_file(out: IO[bytes]) -> bool:
 
 def joined(part: Part) -> Text:
     """The text of a part."""
-    return b"".join(part) if isinstance(part, list) else part
+    return b"".join(part) if isinstance(part, Pieces) else part
 
 
 def in_order(
@@ -261,7 +260,7 @@ def _writing(blocks: Sequence[Block], work: Work[Block], target: int, turn: _Tur
             size -= _weight(part)
             if not part:
                 turn.over()
-            elif isinstance(part, list):
+            elif isinstance(part, Pieces):
                 _write_pieces(target, part)
             else:
                 write_all(target, part)
@@ -269,9 +268,7 @@ def _writing(blocks: Sequence[Block], work: Work[Block], target: int, turn: _Tur
 
 
 def _weight(part: Part) -> int:
-    if isinstance(part, Pieces):
-        return part.own + len(part) * SHORT_PIECE
-    return len(part) * PIECE if isinstance(part, list) else len(part)
+    return part.own + len(part) * PIECE if isinstance(part, Pieces) else len(part)
 
 
 def _write_pieces(target: int, pieces: list[bytes]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .again import install
+from .capture.frames import grouped
 from .digits import lsns
 from .errors import UserError
 from .records import json_text
@@ -94,8 +95,8 @@ class _Table:
 
     def _texts(self, codes: Array, text: Callable[[int], str | None]) -> Any:
         """The text of each code, each made once."""
-        found, which = np.unique(codes, return_inverse=True)
-        texts = self.arrow.array(list(map(text, found.tolist())), self.arrow.string())
+        first, which = grouped(codes)
+        texts = self.arrow.array(list(map(text, codes[first].tolist())), self.arrow.string())
         return texts.take(self.arrow.array(which))
 
     def _end(self, code: int, other: int) -> str:
@@ -103,9 +104,7 @@ class _Table:
         return (info.frontend, info.backend)[code & 1 ^ other]
 
     def _relation(self, code: int) -> str | None:
-        schema = self.capture.index.tables.schemas[code]
-        if schema.kind == "relation":
-            return json_text(schema.full_name)
-        members = [self.capture.index.tables.schemas[n].full_name for n in schema.members]
-        named = [json_text(name) for name in members if name]
-        return ", ".join(named) if schema.kind == "relations" and named else None
+        relation = self.capture.relation_of(code)
+        if isinstance(relation, list):
+            relation = ", ".join(relation)
+        return None if relation is None else json_text(relation)

@@ -192,7 +192,11 @@ class Capture:
 
     def relation(self, row: Row) -> str | list[str] | None:
         """ "schema.table" by the Relation in force; a list for Truncate; None where there is none."""
-        schema = self.index.tables.schemas[row.relation]
+        return self.relation_of(row.relation)
+
+    def relation_of(self, number: int) -> str | list[str] | None:
+        """The same by the number of its schema."""
+        schema = self.index.tables.schemas[number]
         if schema.kind == "relation":
             return schema.full_name
         if schema.kind == "relations":

@@ -16,7 +16,7 @@ from dissector import display
 from dissector.cells import HIGH
 from dissector.digits import lsns, times
 from dissector.objects import Objects
-from dissector.parallel import HELD, in_order, joined, write_in_order
+from dissector.parallel import HELD, Pieces, in_order, joined, write_in_order
 from dissector.records import dumps, record
 from dissector.report import list_cells
 from dissector.rowcolumns import CELLS, FEW
@@ -357,7 +357,7 @@ def test_pieces_come_in_order_whatever_is_taken_at_once(
 
     def work(some):
         for block in some:
-            yield [b"%d.%d;" % (block, i) for i in range(block * 400)]
+            yield Pieces(b"%d.%d;" % (block, i) for i in range(block * 400))
             yield b"text;" * block
             yield b""
 
