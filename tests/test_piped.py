@@ -236,7 +236,7 @@ from dissector import parallel
 text = [bytes([65 + i]) * 100_000 for i in range(6)]
 def work(blocks):
     for i in blocks:
-        yield [text[i][:50_000], text[i][50_000:]] if {pieces} else text[i]
+        yield parallel.Pieces([text[i][:50_000], text[i][50_000:]]) if {pieces} else text[i]
         yield b""
 parallel.write_in_order(open(1, "wb"), range(6), work, 2)
 """
