@@ -85,9 +85,12 @@ def _opened(output: str | None) -> Iterator[IO[bytes]]:
 def _ndjson(
     capture: Capture, out: IO[bytes], expression: Wanted, fields: bool, payload: bool
 ) -> None:
+    from .parallel import is_file
     from .runs import Runs
 
     runs = Runs(capture, fields=fields, payload=payload)
+    if is_file(out) and not capture.live:
+        capture.read()  # what is learned from objects takes memory when the reading process is gone
     runs.write(out, parts(capture, expression), fields=True)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 KINDS = 256
 """Kinds of messages whose heads are kept for one connection and direction."""
 
-BLOCK = 4096
+BLOCK = 3072
 """Messages that one process prepares and writes before it is another's turn: more take less time for each,
 and more memory. While one process writes, another prepares, which takes longer: so nobody waits."""
 

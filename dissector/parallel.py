@@ -44,7 +44,7 @@ Work = Callable[[Iterable[Block]], Iterator[Part]]
 MOST = 4
 """Processes at most."""
 
-HELD = 3 << 20
+HELD = 1 << 20
 """Bytes of results that a process holds before it waits for its turn to write: a block of lines or two."""
 
 
@@ -67,9 +67,10 @@ def processors() -> int:
 
 
 def is_file(out: IO[bytes]) -> bool:
-    """Whether `out` is a file on a disk: nobody sees what is written until it is looked at."""
+    """Whether `out` is a file on a disk, or os.devnull: nobody waits for the first of what is written."""
     try:
-        return stat.S_ISREG(os.fstat(out.fileno()).st_mode)
+        mode = os.fstat(out.fileno()).st_mode
+        return stat.S_ISREG(mode) or stat.S_ISCHR(mode) and not out.isatty()
     except (AttributeError, OSError, ValueError):
         return False
 

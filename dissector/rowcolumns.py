@@ -20,7 +20,7 @@ from .taken import NULLS, RUN, Tuple, Variant
 CODES = len(KINDS) + 1
 """States of an element: the last one is of what stands between two tuples."""
 
-CELLS = 1 << 15
+CELLS = 1 << 14
 """Elements that are written at once."""
 
 FEW = 12
@@ -174,6 +174,12 @@ class Rows:
             start = stop
 
     def _some(self, start: int, stop: int) -> Iterator[list[bytes] | None]:
+        parts, found = self._made(start, stop)
+        for begin, end, wrong in parts:
+            yield None if wrong else found[begin:end]
+
+    def _made(self, start: int, stop: int) -> tuple[list[list[int]], list[bytes]]:
+        """Of each row where its pieces begin and end in the second, and whether it is made otherwise."""
         order = np.argsort(self.begins[start:stop], kind="stable")
         rows = order + start
         sizes = (self.last[rows] - self.item[rows]) // CODES
@@ -187,8 +193,7 @@ class Rows:
         ends, found = self._texts(cells, at)
         parts = np.empty((stop - start, 3), np.int64)
         parts[order, 0], parts[order, 1], parts[order, 2] = ends[starts], ends[starts + sizes], bad
-        for begin, end, wrong in parts.tolist():
-            yield None if wrong else found[begin:end]
+        return parts.tolist(), found
 
     # -- where the elements are
 
