@@ -63,7 +63,11 @@ class Common(NamedTuple):
 
 class Maker:
     """Makes such text for messages of `head`. whole: `flat` has all leaves, and the summary is made of it
-    and of `note`, what is wrong with all of them."""
+    and of `note`, what is wrong with all of them.
+
+    like: the same for those that write the same but for the relation and what no number is: that of many
+    tables. They may make messages together.
+    """
 
     def __init__(self, head: Head, flat: Flat | None, *, whole: bool, note: str = "") -> None:
         texts = [""] if flat is None else flat.template.replace("%%", "%").split("%s")
@@ -76,7 +80,11 @@ class Maker:
                 texts[number * 2 + 1] += '"'
                 texts[number * 2 + 2] = '"' + texts[number * 2 + 2]
         self.texts = list(map(_form, texts))
-        self.place, self.relation = _form(head.place), _form(f",{head.relation}")
+        self.place, self.relation = _form(head.place), f",{head.relation}".encode()
+        self.like = (
+            self.place, *self.texts, *((item, cell.plain) for item, cell in self.slots),
+            "" if flat is None else flat.numbers.format,
+        )  # fmt: skip
         self.named = flat.named[:MOST] if whole and flat is not None else None
         self.places = {id(cell): number for number, (_, cell) in enumerate(self.slots)}
         self.plain = not note and all(cell is None or cell.plain for cell, *_ in self.named or ())
@@ -87,34 +95,38 @@ class Maker:
         self.note = note
 
     def read(
-        self, common: Common, values: Sequence[Sequence[int]], pool: Pool
-    ) -> list[tuple[Column | Place, ...]]:
+        self, common: Common, values: Sequence[Sequence[int]], pool: Pool,
+        makers: Sequence[Maker] = (),
+    ) -> list[tuple[Column | Place, ...]]:  # fmt: skip
         """The texts of the Flat's numbers in some messages, as far as `pool` does not make them yet: JSON
-        of the value and of the display, and what summaries show. values: the numbers, in columns."""
+        of the value and of the display, and what summaries show. values: the numbers, in columns; makers:
+        of each message the one that is like this one, if not all are of this one."""
         slots: list[tuple[Column | Place, ...]] = []
         last: Sequence[int] = ()
         plain = ""
-        for i, cell in self.slots:
+        for number, (i, cell) in enumerate(self.slots):
             column = values[i]
-            if (
-                slots and column == last and cell.plain == plain
-            ):  # the two LSNs in front, most often
+            if plain and cell.plain == plain and column == last:  # most often the LSNs in front
                 slots.append(slots[-1])
                 continue
             last, plain = column, cell.plain
-            if column.count(column[0]) == len(column):
+            if makers and not plain:
+                slots.append(_told([maker.slots[number][1] for maker in makers], column))
+            elif column.count(column[0]) == len(column):
                 value, shown, named = map(_form, cell.texts(column[0]))
-                slots.append((value, named if cell.plain else shown, named))
+                slots.append((value, named if plain else shown, named))
+            elif plain:
+                slots.append(_texts(plain, column, common, pool))
             else:
-                slots.append(_texts(cell, column, common, pool))
+                slots.append(_told([cell] * len(column), column))
         return slots
 
     def made(
         self, common: Common, read: list[tuple[Column | Place, ...]], pool: Pool,
-        summaries: list[bytes], ends: list[bytes],
+        summaries: list[bytes], ends: list[bytes], makers: Sequence[Maker] = (),
     ) -> Iterator[bytes]:  # fmt: skip
         """The text of each of these messages. summaries: their JSON without quotes; empty where the Flat
-        tells them; ends: what comes last, empty for nothing."""
+        tells them; ends: what comes last, empty for nothing; makers: see `read`."""
         slots = [
             tuple(Varied(b"%b", pool.take(x)) if isinstance(x, Place) else x for x in slot)
             for slot in read
@@ -131,7 +143,11 @@ class Maker:
             line += [Varied(b"%b", quoted), b',"xid":']
         else:
             line += [b'"', Varied(b"%b", common.lsn_text), b'","xid":']
-        line += [_xids(common.xid), self.relation]
+        line.append(_xids(common.xid))
+        if makers:
+            line.append(Varied(b"%b", [maker.relation for maker in makers]))
+        else:
+            line.append(self.relation.replace(b"%", b"%%"))
         line += [Varied(b"%b", summaries)] if summaries else self._summaries(slots)
         line.append(self.texts[0])
         for number, (value, shown, _) in enumerate(slots):
@@ -209,18 +225,28 @@ def _xids(column: Sequence[int]) -> Column:
 
 
 def _texts(
-    cell: Cell, column: Sequence[int], common: Common, pool: Pool
+    plain: str, column: Sequence[int], common: Common, pool: Pool
 ) -> tuple[Column | Place, ...]:
-    if not cell.plain:
-        known = {value: [text.encode() for text in cell.texts(value)] for value in set(column)}
-        return tuple(Varied(b"%b", [known[value][i] for value in column]) for i in range(3))
+    """Texts of numbers of one format."""
     digits = Varied(b"%d", column)
     shown: Column | Place = digits
-    if cell.plain == "lsn" and common.lsn == column:
+    if plain == "lsn" and common.lsn == column:
         shown = Varied(b"%b", common.lsn_text)
-    elif cell.plain in ("lsn", "timestamp"):
-        shown = pool.add(cell.plain, column)
+    elif plain in ("lsn", "timestamp"):
+        shown = pool.add(plain, column)
     return digits, shown, shown
+
+
+def _told(cells: Sequence[Cell], column: Sequence[int]) -> tuple[Column, ...]:
+    """Texts that each number's cell tells."""
+    known: dict[tuple[int, int], list[bytes]] = {}
+    found = []
+    for cell, value in zip(cells, column, strict=True):
+        texts = known.get((id(cell), value))
+        if texts is None:
+            texts = known[id(cell), value] = [text.encode() for text in cell.texts(value)]
+        found.append(texts)
+    return tuple(Varied(b"%b", texts) for texts in zip(*found, strict=True))
 
 
 def in_json(text: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,16 +17,28 @@ from .rowcolumns import Layout, Rows, Table
 
 @dataclass
 class Part:
-    """Messages of a block that are made in one way: their summaries' JSON, where the Maker does not tell
-    it; what their columns are, or what comes at the end. heads: the first text of each in turn."""
+    """Messages of a block that are made in one way: what their columns are, if they are rows; else their
+    summaries' JSON, where the Maker does not tell it, and what comes at the end. heads: the first text of
+    each in turn."""
 
     maker: Maker
     places: list[int]
     writer: Any
-    summaries: list[bytes] = field(default_factory=list)
     layout: Layout | None = None
+    summaries: list[bytes] = field(default_factory=list)
     ends: list[bytes] = field(default_factory=list)
     heads: Iterator[bytes] = field(init=False)
+
+
+class _Alike(NamedTuple):
+    """Messages whose first texts are made together: the parts they are of, their places, the Maker of each
+    where these are several, and what was read of them."""
+
+    parts: list[Part]
+    places: list[int]
+    makers: list[Maker]
+    common: Common
+    read: Any
 
 
 class Block:
@@ -43,31 +55,54 @@ class Block:
         self.parts: list[Part | None] = [None] * count
         self.repeats: dict[int, tuple[int, int]] = {}
         self._pool = Pool()
-        self._made: list[tuple[Part, Common, Any]] = []
-        self._rows: list[Part] = []
+        self._made: list[_Alike] = []
+        self._rows: dict[Any, list[tuple[Part, Struct]]] = {}
 
     def add(self, part: Part, numbers: Struct) -> None:
         """Take messages whose first numbers are read by `numbers`."""
-        if part.places:
-            common = self.common.some(part.places)
-            values = [numbers.unpack_from(self.data, self.begin[i]) for i in part.places]
-            read = part.maker.read(common, list(zip(*values, strict=True)), self._pool)
-            self._made.append((part, common, read))
-            if part.layout is not None:
-                self._rows.append(part)
-            for i in part.places:
-                self.parts[i] = part
+        if not part.places:
+            return
+        for i in part.places:
+            self.parts[i] = part
+        if part.layout is None:
+            self._read([part], part.places, [], numbers)
+        else:
+            self._rows.setdefault(part.maker.like, []).append((part, numbers))
+
+    def _read(
+        self, parts: list[Part], places: list[int], makers: list[Maker], numbers: Struct
+    ) -> None:
+        """Read the numbers of the messages of some parts."""
+        common = self.common.some(places)
+        values = [numbers.unpack_from(self.data, self.begin[i]) for i in places]
+        columns = list(zip(*values, strict=True))
+        read = parts[0].maker.read(common, columns, self._pool, makers)
+        self._made.append(_Alike(parts, places, makers, common, read))
 
     def make(self) -> None:
         """Make the texts of all that were added."""
+        for alike in self._rows.values():
+            parts, (numbers, *_) = map(list, zip(*alike, strict=True))
+            if len(parts) == 1:
+                self._read(parts, parts[0].places, [], numbers)
+                continue
+            owners = {i: part.maker for part in parts for i in part.places}
+            places = sorted(owners)
+            self._read(parts, places, [owners[i] for i in places], numbers)
         self._pool.make()
-        for part, common, read in self._made:
-            part.heads = part.maker.made(common, read, self._pool, part.summaries, part.ends)
+        for parts, places, makers, common, read in self._made:
+            first = parts[0]
+            summaries = first.summaries
+            if first.layout is not None:
+                summaries = [self.summaries[i] for i in places]
+            heads = first.maker.made(common, read, self._pool, summaries, first.ends, makers)
+            for part in parts:  # each message takes one, in their order
+                part.heads = heads
         self._made.clear()
 
     def columns(self, table: Table) -> Iterator[list[bytes] | None]:
         """The columns of each of the rows in turn, in pieces; None where it must be opened."""
-        parts = self._rows
+        parts = [part for alike in self._rows.values() for part, _ in alike]
         places = np.array([i for part in parts for i in part.places], np.int64)
         owners = np.repeat(np.arange(len(parts)), [len(part.places) for part in parts])
         order = np.argsort(places)

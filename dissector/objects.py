@@ -135,8 +135,7 @@ class Writer:
                     del some[0]
             if some:
                 maker, layout, numbers = self.made[letter]
-                summaries = [block.summaries[i] for i in some]
-                block.add(Part(maker, some, self, summaries, layout), numbers)
+                block.add(Part(maker, some, self, layout), numbers)
 
     def _learn(self, letter: int, number: int) -> None:
         """Get to know what writes rows that begin with a letter. Raises UnusualError."""

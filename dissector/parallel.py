@@ -70,7 +70,7 @@ def is_file(out: IO[bytes]) -> bool:
     """Whether `out` is a file on a disk, or os.devnull: nobody waits for the first of what is written."""
     try:
         mode = os.fstat(out.fileno()).st_mode
-        return stat.S_ISREG(mode) or stat.S_ISCHR(mode) and not out.isatty()
+        return stat.S_ISREG(mode) or (stat.S_ISCHR(mode) and not out.isatty())
     except (AttributeError, OSError, ValueError):
         return False
 

@@ -8,6 +8,7 @@ the output, and both lanes say the same. Anything unusual is left to the slow wr
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from struct import Struct
@@ -175,7 +176,8 @@ class Kind:
                 slots.append((items[id(node)], cell))
                 texts.append(f'{head}%s,"display":%s,{rest}')
         named = list(self._named(named_in, items, cells)) if named_in is not None else []
-        return Flat(Struct(codes), slots, ",".join(texts), named)
+        template = sys.intern(",".join(texts))  # rows of many tables share it
+        return Flat(Struct(codes), slots, template, named)
 
     def _leaf_maker(self, node: Node) -> Callable[[Any], Texts]:
         place, reason, length = node.place, node.reason, node.length

@@ -84,16 +84,6 @@ class _Places(dict[int, tuple[bytes, bytes]]):
         return found
 
 
-class _Place:
-    """What is written of a column where it has no value, by its place."""
-
-    def __init__(self, texts: tuple[str, str, str], places: Places, layer: int) -> None:
-        self.text = _Text("," + "".join(texts), list(places), layer)
-
-    def made(self, at: int, size: int) -> bytes:
-        return self.text.at(at)
-
-
 class _Text:
     """Text with places in it."""
 
@@ -153,7 +143,7 @@ def item_of(kind: int, piece: Piece, layer: int, encoding: str) -> Item:
     """The Item of a piece, whose state is that of the byte `kind`."""
     cell = piece.cell
     if cell is None:
-        return Item(_Place(piece.texts, piece.places, layer).made)
+        return Item(lambda at, size: piece.made(at, 0, layer))
     if kind == _TEXT and isinstance(cell, ColumnCell):
         mark = b"'" if cell.quotes else b""
         middle, rest = b'"' + piece.middle + b'"', b'"' + piece.rest
