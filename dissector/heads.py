@@ -5,6 +5,7 @@ what is the same in all of them, and what differs, in columns.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -70,19 +71,12 @@ class Maker:
     """
 
     def __init__(self, head: Head, flat: Flat | None, *, whole: bool, note: str = "") -> None:
-        texts = [""] if flat is None else flat.template.replace("%%", "%").split("%s")
         self.slots = [] if flat is None else flat.slots
-        texts[0] = head.assumed + texts[0]
-        if whole:
-            texts[-1] += "]}\n"
-        for number, (_, cell) in enumerate(self.slots):
-            if cell.plain:
-                texts[number * 2 + 1] += '"'
-                texts[number * 2 + 2] = '"' + texts[number * 2 + 2]
-        self.texts = list(map(_form, texts))
+        cells = tuple(cell.plain for _, cell in self.slots)
+        self.texts = _between(head.assumed, "" if flat is None else flat.template, cells, whole)
         self.place, self.relation = _form(head.place), f",{head.relation}".encode()
         self.like = (
-            self.place, *self.texts, *((item, cell.plain) for item, cell in self.slots),
+            self.place, self.texts, *((item, cell.plain) for item, cell in self.slots),
             "" if flat is None else flat.numbers.format,
         )  # fmt: skip
         self.named = flat.named[:MOST] if whole and flat is not None else None
@@ -194,6 +188,20 @@ class Maker:
                 text = text[: WIDTH - 1] + "…"
             found.append(in_json(text).encode())
         return found
+
+
+@lru_cache(256)
+def _between(assumed: str, template: str, cells: tuple[str, ...], whole: bool) -> tuple[bytes, ...]:
+    """The text before, between and after the texts of all cells; kept, since many tables have the same."""
+    texts = template.replace("%%", "%").split("%s")
+    texts[0] = assumed + texts[0]
+    if whole:
+        texts[-1] += "]}\n"
+    for number, plain in enumerate(cells):
+        if plain:
+            texts[number * 2 + 1] += '"'
+            texts[number * 2 + 2] = '"' + texts[number * 2 + 2]
+    return tuple(map(_form, texts))
 
 
 def _form(text: str) -> bytes:

@@ -18,8 +18,8 @@ from .rowcolumns import Layout, Rows, Table
 @dataclass
 class Part:
     """Messages of a block that are made in one way: what their columns are, if they are rows; else their
-    summaries' JSON, where the Maker does not tell it, and what comes at the end. heads: the first text of
-    each in turn."""
+    summaries' JSON, where the Maker does not tell it, and what comes at the end, `shared` with messages
+    before. heads: the first text of each in turn; last: the last one."""
 
     maker: Maker
     places: list[int]
@@ -27,7 +27,9 @@ class Part:
     layout: Layout | None = None
     summaries: list[bytes] = field(default_factory=list)
     ends: list[bytes] = field(default_factory=list)
+    shared: list[bytes] = field(default_factory=list)
     heads: Iterator[bytes] = field(init=False)
+    last: Iterator[bytes] = field(init=False)
 
 
 class _Alike(NamedTuple):
@@ -97,7 +99,7 @@ class Block:
                 summaries = [self.summaries[i] for i in places]
             heads = first.maker.made(common, read, self._pool, summaries, first.ends, makers)
             for part in parts:  # each message takes one, in their order
-                part.heads = heads
+                part.heads, part.last = heads, iter(part.shared)
         self._made.clear()
 
     def columns(self, table: Table) -> Iterator[list[bytes] | None]:

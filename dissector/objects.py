@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 KINDS = 256
 """Kinds of messages whose heads are kept for one connection and direction."""
 
-BLOCK = 3072
+BLOCK = 4096
 """Messages that one process prepares and writes before it is another's turn: more take less time for each,
 and more memory. While one process writes, another prepares, which takes longer: so nobody waits."""
 
@@ -41,6 +41,9 @@ PIECES = 900
 
 OWN = 1 << 20
 """Bytes of a part that are no other's, after which it ends: one COPY message may say a megabyte."""
+
+END = b"]}\n"
+"""What ends an object with fields."""
 
 PADDING = 2 * WINDOW
 """Bytes behind the last message that may be read."""
@@ -111,15 +114,16 @@ class Writer:
                     if end - start < numbers.size:
                         raise UnusualError
                     _, told, tail = kind.with_tail(data, start, end)
+                    shared = b""
                 else:
                     opened = partial(self.opened, block.numbers[i])
-                    told, fields = kind.remembered(data, start, end, opened)
-                    tail = fields.encode()
+                    told, tail, shared = kind.remembered(data, start, end, opened)
             except UnusualError:
                 continue
             part.places.append(i)
             part.summaries.append(in_json(told).encode())
-            part.ends.append(tail + b"]}\n")
+            part.ends.append(tail)
+            part.shared.append(shared)
         block.add(part, numbers)
 
     def _rows(self, block: Block, places: list[int]) -> None:
@@ -199,7 +203,9 @@ class Objects:
                     out.own += len(out[mark])
                     continue
                 out += found
-                out.append(b"]}\n")
+                out.append(END)
+            elif part.ends:
+                out += (next(part.last), END)
             if not usual:
                 begin = block.begin[i]
                 inner = block.data[begin + part.writer.inner : begin + block.common.length[i]]

@@ -1,12 +1,14 @@
 """Numbers of a column, held in few bytes: exactly what was put in comes out again.
 
 A block of an index's column is one of: all the same number (`Same`); a smallest number and the
-distances from it in as few bytes as hold them all (`Near`); runs of equal numbers (`Runs`). What fits
-none of these stays as it is, a `Near` of full width. Blocks are never changed once made.
+distances from it in as few bytes as hold them all (`Near`); runs of equal numbers (`Runs`); numbers in
+few places that lie far from each other, as LSNs of two servers do (`Far`). What fits none of these
+stays as it is, a `Near` of full width. Blocks are never changed once made.
 """
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from typing import Any
 
@@ -20,6 +22,9 @@ STEP = 1000
 
 FEW = 4
 """Runs are kept where there are at most a quarter as many as numbers."""
+
+UPPER = 256
+"""Upper halves of numbers that are few."""
 
 _NARROW = (np.uint8, np.uint16, np.uint32)
 
@@ -132,7 +137,41 @@ class Runs:
         return self._numbers.one(bisect_right(self._begins.data, place) - 1)
 
 
-Packed = Same | Near | Runs
+class Far:
+    """The lower half of each number, and of the few upper halves that there are, which one it has."""
+
+    __slots__ = ("_dtype", "_lower", "_upper", "_which")
+
+    def __init__(self, which: Packed, upper: Array, lower: Array, dtype: Any) -> None:
+        self._which, self._upper, self._lower, self._dtype = which, upper, lower, dtype
+
+    @property
+    def size(self) -> int:
+        """How many numbers."""
+        return len(self._lower)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of arrays."""
+        return int(self._lower.nbytes) + int(self._upper.nbytes) + self._which.nbytes
+
+    def part(self, start: int, stop: int) -> Array:
+        """See `Same.part`."""
+        return self._out(self._which.part(start, stop), self._lower[start:stop])
+
+    def take(self, places: Array) -> Array:
+        """See `Same.take`."""
+        return self._out(self._which.take(places), self._lower[places])
+
+    def one(self, place: int) -> int:
+        """See `Same.one`."""
+        return int(self.take(np.array([place]))[0])
+
+    def _out(self, which: Array, lower: Array) -> Array:
+        return (self._upper[which] | lower).view(self._dtype)
+
+
+Packed = Same | Near | Runs | Far
 
 
 def _unsigned(dtype: Any) -> Any:
@@ -153,7 +192,22 @@ def pack(values: Array, special: tuple[int, ...] = ()) -> Packed:
         begins = np.zeros(np.count_nonzero(changed) + 1, _width(size - 1) or np.uint32)
         begins[1:] = np.flatnonzero(changed) + 1
         return Runs(begins, _near(values[begins], special), size)
-    return _near(values, special, low, high)
+    near = _near(values, special, low, high)
+    far = _far(values) if near.nbytes > 4 * size else None
+    return near if far is None or far.nbytes >= near.nbytes else far
+
+
+def _far(values: Array) -> Far | None:
+    """Numbers of eight bytes whose upper halves are few; None where they are many."""
+    unsigned = values.view(np.uint64)
+    halves = unsigned.view(np.uint32).reshape(-1, 2)
+    upper, lower = (halves[:, 1], halves[:, 0]) if sys.byteorder == "little" else halves.T
+    begins = np.flatnonzero(np.concatenate(([True], upper[1:] != upper[:-1])))
+    found = np.unique(upper[begins])
+    if len(found) > UPPER:
+        return None
+    which = np.searchsorted(found, upper).astype(np.uint8)
+    return Far(pack(which), found.astype(np.uint64) << np.uint64(32), lower.copy(), values.dtype)
 
 
 def _near(values: Array, special: tuple[int, ...], low: Any = None, high: Any = None) -> Near:

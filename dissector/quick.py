@@ -62,7 +62,7 @@ class Kind:
         self.flat: Flat | None = None
         self.flat_head: Flat
         self.outer: Flat | None = None
-        self.memo: dict[bytes, tuple[str, str]] = {}
+        self.memo: dict[bytes, tuple[str, bytes]] = {}
         self.summarised: tuple[Any, int] = (None, -1)
         self.fields: Any = None
         self.learned = 0  # how often something was learned after the start
@@ -318,9 +318,10 @@ class Kind:
 
     def remembered(
         self, data: bytes, start: int, end: int, opened: Callable[[], MessageView]
-    ) -> tuple[str, str]:
-        """(summary, JSON of the fields) of the message in ``data[start:end]``: those with parts that
-        repeat, Relation above all, come again with the same bytes. Raises UnusualError."""
+    ) -> tuple[str, bytes, bytes]:
+        """(summary, JSON of the first fields, that of the others) of the message in ``data[start:end]``:
+        those with parts that repeat, Relation above all, come again with the same bytes: so does the last
+        of these. Raises UnusualError."""
         assert self.outer is not None
         if end - start < self.remembers_from:
             raise UnusualError
@@ -339,12 +340,12 @@ class Kind:
             text = summary(view, self.secrets)
             if not text.startswith(named):
                 raise UnusualError
-            known = text[len(named) :], inside
+            known = text[len(named) :], inside.encode()
             cut = bool(named) and text.endswith("…")  # where depends on how long the xid is
             if not cut and len(key) <= 1 << 14:
                 KEEPER.keep(self.memo, 256 + len(key) + sum(map(len, known)))
                 self.memo[key] = known
-        return named + known[0], f"{self.outer.json(values)},{known[1]}"
+        return named + known[0], f"{self.outer.json(values)},".encode(), known[1]
 
 
 def _no_column(path: str) -> bool:

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dissector import rows as module
-from dissector.packed import Near, Runs, Same, pack
+from dissector.packed import Far, Near, Runs, Same, pack
 from dissector.rows import COLUMNS, NO_LSN, Row, Rows
 
 DTYPES = [np.dtype(d) for d in (np.uint8, np.uint16, np.uint32, np.uint64, np.int64)]
@@ -21,12 +21,15 @@ def arrays(draw: st.DrawFn, dtype: np.dtype, size: int) -> np.ndarray:
     bounds = np.iinfo(dtype)
     low, high = int(bounds.min), int(bounds.max)
     base = draw(st.integers(low, high))
-    shape = draw(st.sampled_from(["near", "steps", "runs", "all"]))
+    shape = draw(st.sampled_from(["near", "steps", "runs", "far", "all"]))
     reach = draw(st.sampled_from([0, 1, 254, 255, 256, 65_535, 65_536, (1 << 32) - 1, 1 << 32]))
     step = 1000 if shape == "steps" else 1
     numbers = [
         min(high, max(low, base + step * draw(st.integers(0, reach)))) for _ in range(min(size, 12))
     ]
+    if shape == "far" and bounds.bits == 64:
+        others = [draw(st.integers(low, high)) >> 32 << 32 for _ in range(2)]
+        numbers += [other + (number & 0xFFFFFFFF) for number in numbers for other in others]
     if shape == "all":
         numbers = draw(st.lists(st.integers(low, high), min_size=1, max_size=12))
     if draw(st.booleans()):
@@ -75,13 +78,20 @@ def test_numbers_take_the_bytes_that_they_need() -> None:
     assert pack(numbers + np.uint64(1 << 60)).nbytes == 2 * count
     times = (numbers * np.uint64(977_000)).view(np.int64) - (1 << 62)  # microseconds, a minute
     assert pack(times).nbytes == 4 * count
-    assert pack(times + numbers.view(np.int64)).nbytes == 8 * count  # no microseconds
+    no_microseconds = pack(times + numbers.view(np.int64))
+    assert isinstance(no_microseconds, Far)
+    assert no_microseconds.nbytes < 5 * count
     lsns = np.uint64(1 << 50) + numbers * np.uint64(100)
     lsns[::3] = NO_LSN
     lsns[::5] = 0
     assert isinstance(pack(lsns, (NO_LSN, 0)), Near)
     assert pack(lsns, (NO_LSN, 0)).nbytes == 4 * count
-    assert pack(lsns).nbytes == 8 * count
+    assert pack(lsns).nbytes == 5 * count + 3 * 8  # three upper halves
+    scattered = numbers * np.uint64(0x9E37_79B9_7F4A_7C15)
+    assert pack(scattered).nbytes == 8 * count
+    servers = numbers + np.uint64(1 << 40)
+    servers[count // 2 :] += np.uint64(1 << 50)  # one after the other
+    assert pack(servers).nbytes < 4.1 * count
     runs = pack(np.repeat(numbers[: count // 8] * np.uint64(1 << 20), 8))
     assert isinstance(runs, Runs)
     assert runs.nbytes == (2 + 8) * count // 8
