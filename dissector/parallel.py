@@ -44,8 +44,8 @@ Work = Callable[[Iterable[Block]], Iterator[Part]]
 MOST = 4
 """Processes at most."""
 
-HELD = 1 << 20
-"""Bytes of results that a process holds before it waits for its turn to write: a block of lines or two."""
+HELD = 2 << 20
+"""Bytes of results that a process holds before it waits for its turn to write: two blocks of lines."""
 
 
 PIECE = 64
@@ -119,9 +119,11 @@ def _all_started(count: int, start: Callable[[int], None]) -> bool:
 
 
 def write_in_order(
-    out: IO[bytes], blocks: Sequence[Block], work: Work[Block], workers: int | None = None
-) -> None:
-    """Write the results of all blocks to `out`, in their order.
+    out: IO[bytes], blocks: Sequence[Block], work: Work[Block], workers: int | None = None,
+    *, held: int = HELD,
+) -> None:  # fmt: skip
+    """Write the results of all blocks to `out`, in their order. held: bytes of them that a process may
+    hold.
 
     Where `out` is a file of the system, this process and its children write to it themselves, one after
     the other: a token goes round, and who has it writes. Raises OSError where one could not write, and what
@@ -138,12 +140,14 @@ def write_in_order(
         return
     out.flush()
     sys.stdout.flush()
-    if not _written_together(target, blocks, work, count):
+    if not _written_together(target, blocks, work, count, held):
         for part in work(blocks):
             out.write(joined(part))
 
 
-def _written_together(target: int, blocks: Sequence[Block], work: Work[Block], count: int) -> bool:
+def _written_together(
+    target: int, blocks: Sequence[Block], work: Work[Block], count: int, most: int
+) -> bool:
     """Write the results of all blocks to the file `target` in `count` processes, of which this is one: it
     holds most of the memory that each needs. False: nothing was written, since there are not enough
     processes or files. Raises what `write_in_order` raises."""
@@ -153,7 +157,7 @@ def _written_together(target: int, blocks: Sequence[Block], work: Work[Block], c
 
     def write(number: int, watched: set[int], told: Callable[[int], None]) -> None:
         turn = _Turn(tokens[number][0], tokens[(number + 1) % count][1], watched, told)
-        _writing(blocks[number::count], work, target, turn)
+        _writing(blocks[number::count], work, target, turn, most)
 
     def begin(number: int) -> None:
         def run(sink: int) -> None:
@@ -245,7 +249,9 @@ class _Turn:
         self.mine = False
 
 
-def _writing(blocks: Sequence[Block], work: Work[Block], target: int, turn: _Turn) -> None:
+def _writing(
+    blocks: Sequence[Block], work: Work[Block], target: int, turn: _Turn, most: int
+) -> None:
     """Work ahead while others write, but not far; who has the token writes what is there, and passes it
     on at the end of a block."""
     held: deque[Part] = deque()
@@ -256,7 +262,7 @@ def _writing(blocks: Sequence[Block], work: Work[Block], target: int, turn: _Tur
             held.append(data)
             size += _weight(data)
         data = None  # what was written is not kept while the next is made
-        while held and turn.ready(wait=last or size > HELD):
+        while held and turn.ready(wait=last or size > most):
             part = held.popleft()
             size -= _weight(part)
             if not part:

@@ -19,8 +19,8 @@ from .capture.frames import distinct
 from .lines import Lines
 from .memory import give_back_freed_memory
 from .objects import BLOCK as OBJECTS
-from .objects import Objects
-from .parallel import Part, is_file, joined, processors, write_in_order
+from .objects import OWN, Objects
+from .parallel import HELD, Part, is_file, joined, processors, write_in_order
 from .progress import Progress
 from .quick import QUICK, ROWS, Kind
 from .rows import COLUMNS, DECRYPTED, INCOMPLETE
@@ -115,7 +115,8 @@ class Runs:
             give_back_freed_memory()
             progress = self.capture.progress if is_file(out) else None
             told = _Told(progress, len(rest))
-            write_in_order(out, rest, lambda some: told.parts(self._parts(some, fields)))
+            held = OWN if fields else HELD  # objects are made as they are written
+            write_in_order(out, rest, lambda some: told.parts(self._parts(some, fields)), held=held)
             told.end()
 
     def _blocks(self, numbers: Numbers, fields: bool) -> Iterator[Block]:

@@ -296,11 +296,8 @@ def test_descriptions_in_streams_come_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("held", [HELD, 1000])
 @pytest.mark.parametrize("file", [True, False])
-def test_parts_of_blocks_come_in_order(
-    held: int, file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_of_blocks_come_in_order(held: int, file: bool, tmp_path: Path) -> None:
     """Results larger than what a process may hold, in several parts, and empty ones."""
-    monkeypatch.setattr("dissector.parallel.HELD", held)
     blocks = list(range(23))
 
     def work(some):
@@ -314,7 +311,7 @@ def test_parts_of_blocks_come_in_order(
         assert b"".join(in_order(blocks, work, 3)) == wanted
         return
     with (tmp_path / "out").open("wb") as out:
-        write_in_order(out, blocks, work, 3)
+        write_in_order(out, blocks, work, 3, held=held)
     assert (tmp_path / "out").read_bytes() == wanted
 
 
@@ -408,3 +405,45 @@ def test_heads_of_messages_of_one_kind_that_differ(tmp_path: Path) -> None:
         fields = {f["name"]: f["value"] for f in one["fields"]}
         assert tuple(fields[name] for name in names) == values
     same(capture, list(range(capture.count, 0, -2)))
+
+
+def test_rows_of_many_tables_are_made_together(tmp_path: Path) -> None:
+    """Tables whose names and numbers are all that differs, in turn; xids that are numbers of tables."""
+    names = [
+        "plain",
+        "100%",
+        "%s %d %b",
+        'say "x"',
+        "it's",
+        "Z\u00f6e",
+        "back\\slash",
+        "columns[3]",
+    ]
+    tables = {16400 + i: name for i, name in enumerate(names)}
+    rng = random.Random(7)
+    changes: list[bytes] = []
+    sent: list[tuple[str, int, int, bytes]] = []
+    for xid in (16400, 16403, 9, 16400):
+        mark = struct.pack("!I", xid)
+        changes.append(b"S" + mark + b"\1")
+        for oid, name in tables.items():
+            body = described(oid, name, [("id", INT4)])
+            changes.append(b"R" + mark + body[1:])
+        for i in range(60):
+            oid = rng.choice(list(tables))
+            letter, value = rng.choice("ID"), b"%d" % rng.choice([7, i])
+            tuples = (b"N" if letter == "I" else b"K") + row([value])
+            changes.append(letter.encode() + mark + struct.pack("!I", oid) + tuples)
+            sent.append((letter, xid, oid, value))
+        changes += [b"E"]
+    capture = made(tmp_path, changes, STREAMING)
+    objects = [o for o in same(capture) if o["path"][-1] in ("Insert", "Delete")]
+    for one, (letter, xid, oid, value) in zip(objects, sent, strict=True):
+        fields = {f["name"]: f for f in one["fields"]}
+        assert one["path"][-1][0] == letter
+        assert one["relation"] == f"public.{tables[oid]}"
+        assert (fields["xid"]["value"], fields["xid"]["display"]) == (xid, str(xid))
+        assert fields["relation_oid"]["value"] == oid
+        assert tables[oid] in fields["relation_oid"]["display"].replace("\\\\", "\\")
+        assert fields["value"]["value"] == value.decode()
+    same(capture, list(range(capture.count, 0, -3)))
