@@ -93,9 +93,9 @@ WRITE = """
 import os, sys
 from dissector import cli, parallel, runs
 
-def cutting(out, blocks, work, workers=None):
+def cutting(out, blocks, work, **given):
     os.truncate(sys.argv[1], 100)
-    parallel.write_in_order(out, blocks, work, {processes})
+    parallel.write_in_order(out, blocks, work, {processes}, **given)
 
 runs.write_in_order = cutting
 cli.main(["list", sys.argv[1]])
