@@ -88,6 +88,10 @@ class Runs:
         for text in self.written(numbers, fields=False):
             yield text.decode().split("\n")[:-1]
 
+    def block(self, numbers: Block) -> list[str]:
+        """The same of some thousand messages, at once."""
+        return bytes(self._lines.block(numbers)).decode().split("\n")[:-1]
+
     def objects(self, numbers: Numbers) -> Iterator[list[str]]:
         """JSON objects with fields, in blocks."""
         for text in self.written(numbers, fields=True):

@@ -134,6 +134,11 @@ class FakeSource:
             severity=worst,
         )
 
+    def said(self, numbers):
+        rows = [self.row(number) for number in numbers.tolist()]
+        paths = [visible(" ".join(row.path)) for row in rows]
+        return [r.summary for r in rows], paths, [visible(r.relation or "") for r in rows]
+
     def message(self, number: int) -> FakeView:
         if number in self.fails:
             raise OSError("the file is gone: [b]\x1b]2;x\x07")

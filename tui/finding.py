@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from itertools import chain
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
-from dissector.text import visible
 from tui.jobs import NONE, Step
 from tui.model import Path, keyed_children
 from tui.opened import Opened
-from tui.source import LATE
 
 MODES = {"list": ("text", "regex"), "tree": ("text", "regex"), "hex": ("text", "hex", "regex")}
 """Pane -> ways to look for something in it."""
@@ -27,8 +25,9 @@ LIMIT = 4000
 PATIENCE = 2.0
 """Seconds that a search in the fields of one message may take."""
 
-EVERY = 256
-"""Messages between two steps of a search in the list."""
+EVERY, MOST, SOON = 256, 1 << 14, 0.1
+"""Messages between two steps of a search in the list: at first, and at most as long as they take less than so
+many seconds."""
 
 
 class UnusableError(Exception):
@@ -71,6 +70,15 @@ class Wanted:
             return self._match.search(text[:LIMIT], timeout=0.05) is not None
         except TimeoutError:
             return False
+
+    def maybe(self, texts: list[str]) -> bool:
+        """Whether it may be in one of many texts: a single look tells that it is in none of them."""
+        try:
+            return self.mode != "text" or (
+                self._match.search("\n".join(texts), timeout=1.0) is not None
+            )
+        except TimeoutError:
+            return True
 
     def in_bytes(self, data: bytes, start: int, step: int) -> tuple[int, int] | None:
         """Start and end of the next place after `start` (before it with step -1); wraps."""
@@ -143,19 +151,26 @@ def list_steps(list_view: Any, wanted: Wanted, now: int, step: int) -> Iterator[
     Gives one Step with the number found, and steps without any before that.
     """
     count = list_view.line_count
-    for distance in range(1, count + 1):
-        line = (now + step * distance) % count
-        number = list_view.number_at(line)
-        row = list_view.source.row(number)
-        if row.summary == LATE:
-            row = replace(row, summary=list_view.source.summary_of(number))
-        texts = (row.summary, visible(" ".join(row.path)), visible(row.relation or ""))
-        if any(wanted.within(text) for text in texts):
-            yield Step(np.array([number], np.int64), distance, count)
-            return
-        if distance % EVERY == 0:
-            yield Step(NONE, distance, count)
-    yield Step(NONE, count, count)
+    done, size = 0, EVERY
+    known: dict[str, bool] = {}  # paths and relations come again
+    while done < count:
+        begun = monotonic()
+        stop = min(done + size, count)
+        lines = (now + step * np.arange(done + 1, stop + 1)) % count
+        numbers = list_view.numbers_at(lines)
+        summaries, *others = list_view.source.said(numbers)
+        for text in set(chain(*others)).difference(known):
+            known[text] = wanted.within(text)
+        maybe = wanted.maybe(summaries)
+        if maybe or any(known[text] for text in set(chain(*others))):
+            for place, (summary, path, relation) in enumerate(zip(summaries, *others, strict=True)):
+                if known[path] or known[relation] or (maybe and wanted.within(summary)):
+                    yield Step(numbers[place : place + 1], done + place + 1, count)
+                    return
+        done = stop
+        yield Step(NONE, done, count)
+        took = monotonic() - begun
+        size = size * 2 if took < SOON and size < MOST else max(EVERY, size // 2)
 
 
 __all__ = ["MODES", "WHERE", "UnusableError", "Wanted", "list_steps", "next_field"]

@@ -95,6 +95,13 @@ class MessageList(LineView):
             line = int(self.order[line])
         return line + 1 if self.chosen is None else int(self.chosen.values[line])
 
+    def numbers_at(self, lines: Numbers) -> Numbers:
+        """The same of many lines."""
+        if self.order is not None:
+            inside = lines < len(self.order)
+            lines = np.where(inside, self.order[np.where(inside, lines, 0)], lines)
+        return lines + 1 if self.chosen is None else self.chosen.values[lines]
+
     def line_of(self, number: int) -> int:
         """The line of a message, or of the next one after it that is shown, or of the last."""
         last = self.line_count - 1

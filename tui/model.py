@@ -9,6 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dissector.display import Context
 from dissector.findings import Finding
 from dissector.node import Node
@@ -91,6 +94,8 @@ class Source(Protocol):
 
     def row(self, number: int) -> ListRow: ...
     def message(self, number: int) -> MessageView: ...
+    def said(self, numbers: NDArray[np.int64]) -> tuple[list[str], list[str], list[str]]:
+        """Summaries, paths and relations of messages, as the list shows them."""
 
 
 def keyed_children(node: Node) -> Iterator[tuple[tuple[str, int], Node]]:

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import replace
 from functools import lru_cache
+from threading import Lock
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dissector.rows import DIRECTIONS, NO_LSN
 from dissector.summary import summary
+from dissector.text import visible
 from tui.model import ListRow, MessageView
+
+if TYPE_CHECKING:
+    from dissector.runs import Runs
 
 KEPT = 1024
 """Rows kept after they were made: a few screens, so that scrolling back costs nothing."""
@@ -29,6 +37,8 @@ class CaptureSource:
         self._made = lru_cache(KEPT)(self._make)
         self._late: dict[int, str] = {}
         self._waiting: OrderedDict[int, None] = OrderedDict()
+        self._runs: Runs | None = None
+        self._running = Lock()
 
     @property
     def count(self) -> int:
@@ -78,6 +88,32 @@ class CaptureSource:
         """Message `number`, from 1, whole."""
         view: MessageView = self._capture.message(number)
         return view
+
+    def said(self, numbers: NDArray[np.int64]) -> tuple[list[str], list[str], list[str]]:
+        """Summaries, paths and relations of messages, as the list shows them, without opening each where
+        all is read. May run in a thread. Raises CaptureError where the file is gone."""
+        capture = self._capture
+        if not capture.index.complete:
+            found = [self._said(number) for number in numbers.tolist()]
+            return [s for s, _, _ in found], [p for _, p, _ in found], [r for _, _, r in found]
+        tables = capture.index.tables
+        paths = capture.index.rows.take("path", numbers - 1).tolist()
+        shown = {path: visible(" ".join(tables.paths[path])) for path in set(paths)}
+        cells = [line.rsplit("\t", 2) for line in self._lines(numbers)]
+        return [c[2] for c in cells], [shown[path] for path in paths], [c[1] for c in cells]
+
+    def _lines(self, numbers: NDArray[np.int64]) -> list[str]:
+        from dissector.runs import Runs  # not needed before something is looked for
+
+        with self._running:
+            if self._runs is None:
+                self._runs = Runs(self._capture)
+            return self._runs.block(numbers)
+
+    def _said(self, number: int) -> tuple[str, str, str]:
+        row = self.row(number)
+        summary = self.summary_of(number) if row.summary == LATE else row.summary
+        return summary, visible(" ".join(row.path)), visible(row.relation or "")
 
     def _make(self, number: int) -> ListRow:
         capture = self._capture

@@ -1,0 +1,112 @@
+"""Finding in the list: what is looked through are the words that the lines show, line by line."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import transforms
+import tui_fake
+
+from dissector.errors import CaptureError
+from dissector.text import visible
+from dissector.view import open_capture
+from tui.finding import Wanted, list_steps
+from tui.source import CaptureSource
+
+NAMES = [
+    "tour.pcapng", "pg12-latin1.pcap", "conversation/query-extended.pcap", "conversation/copy.pcap",
+    "conversation/subscription-16-18.pcap", "conversation/tls12-replication.pcapng",
+]  # fmt: skip
+
+
+def shown(source, number: int) -> tuple[str, str, str]:
+    """What the line of a message shows, asked of it alone."""
+    row = source.row(number)
+    return source.summary_of(number), visible(" ".join(row.path)), visible(row.relation or "")
+
+
+@pytest.fixture(params=NAMES, scope="module")
+def source(request: pytest.FixtureRequest):
+    with open_capture([str(transforms.CAPTURES / request.param)]) as capture:
+        capture.read()
+        yield CaptureSource(capture)
+
+
+class View:
+    """The lines of a list, as the search sees them."""
+
+    def __init__(self, source, numbers: list[int]) -> None:
+        self.source, self.numbers = source, np.array(numbers, np.int64)
+        self.line_count = len(numbers)
+
+    def numbers_at(self, lines):
+        return self.numbers[lines]
+
+
+def test_what_is_looked_through_is_what_the_lines_show(source) -> None:
+    numbers = list(range(1, source.count + 1))
+    random.Random(3).shuffle(numbers)
+    for some in (numbers, sorted(numbers), numbers[:1]):
+        found = list(zip(*source.said(np.array(some, np.int64)), strict=True))
+        assert found == [shown(source, number) for number in some]
+
+
+def test_as_much_is_found_while_the_capture_is_read() -> None:
+    with open_capture([str(transforms.CAPTURES / "tour.pcapng")]) as capture:
+        reading = iter(capture.batches())
+        next(reading)
+        source = CaptureSource(capture)
+        assert not capture.index.complete
+        numbers = np.arange(1, capture.count + 1)
+        found = list(zip(*source.said(numbers), strict=True))
+        assert found == [shown(source, number) for number in numbers.tolist()]
+
+
+@pytest.mark.parametrize("step", [1, -1])
+@pytest.mark.parametrize("most", [3, 1 << 14])
+def test_every_line_that_has_it_is_found_in_turn(source, step, most, monkeypatch) -> None:
+    monkeypatch.setattr("tui.finding.EVERY", 2)
+    monkeypatch.setattr("tui.finding.MOST", most)
+    numbers = list(range(1, source.count + 1, 2))
+    random.Random(4).shuffle(numbers)
+    view = View(source, numbers)
+    has = ["on" in " ".join(shown(source, n)).lower() for n in numbers]
+    assert any(has)
+    line = 0
+    for _ in range(min(2 * sum(has), 20)):
+        *before, last = list_steps(view, Wanted("on", "text"), line, step)
+        assert not any(len(each.numbers) for each in before)
+        assert (last.done, last.total) != (0, 0)
+        assert last.done >= max((each.done for each in before), default=0)
+        distance = next(
+            d for d in range(1, len(numbers) + 1) if has[(line + step * d) % len(numbers)]
+        )
+        line = (line + step * distance) % len(numbers)
+        assert (last.numbers.tolist(), last.done) == ([numbers[line]], distance)
+
+
+@pytest.mark.parametrize(("text", "mode"), [("nowhere\tat all", "text"), ("^no.*where$", "regex")])
+def test_what_is_nowhere_is_looked_for_in_all(source, text, mode) -> None:
+    view = View(source, list(range(1, source.count + 1)))
+    *_, last = list_steps(view, Wanted(text, mode), 0, 1)
+    assert (len(last.numbers), last.done, last.total) == (0, source.count, source.count)
+
+
+def test_nothing_is_found_where_nothing_is() -> None:
+    assert list(list_steps(View(tui_fake.small(), []), Wanted("a", "text"), 0, 1)) == []
+
+
+def test_a_capture_that_became_shorter_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "cut.pcap"
+    shutil.copy(transforms.CAPTURES / "pg18-proto4.pcap", path)
+    with open_capture([str(path)]) as capture:
+        capture.read()
+        os.truncate(path, 200)
+        view = View(CaptureSource(capture), list(range(1, capture.count + 1)))
+        with pytest.raises(CaptureError, match="became shorter while it was read"):
+            list(list_steps(view, Wanted("nowhere", "text"), 0, 1))
