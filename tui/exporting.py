@@ -17,7 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from dissector.errors import UsageProblem, UserError
-from dissector.export import BUILT, write_export
+from dissector.export import BUILT, check_export, write_export
 from dissector.text import visible
 from tui.actions import bindings
 from tui.asking import AskDialog, ChooseDialog
@@ -66,7 +66,12 @@ def start(screen: Any, capture: Any, numbers: Sequence[int], what: str, title: s
     def asked_form(place: int | None) -> None:
         if place is None:
             return
-        _, form, _, _ = FORMATS[place]
+        _, form, fields, payload = FORMATS[place]
+        try:
+            check_export(form, fields=fields, payload=payload)
+        except UserError as problem:  # a package is missing: told before a name is asked for
+            screen.notify(visible(str(problem), 300), severity="error", markup=False, timeout=8)
+            return
         stem = Path(title).name.partition(".")[0] or "messages"
         stem = "".join(c if c.isalnum() or c in "-_" else "_" for c in stem)
         hint = "A file that exists is asked about before it is written over."
