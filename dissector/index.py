@@ -351,6 +351,7 @@ class Index:
         if batch.last:
             self.file_findings, self.facts = batch.file_findings, batch.facts
             self.complete = True
+            self.rows.close()
         self.settled = len(self) if self.complete else base
 
     def _place(self, about: StreamFinding) -> None:

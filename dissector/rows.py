@@ -177,6 +177,12 @@ class Rows:
             empty = {name: np.empty(0, dtype) for name, dtype in COLUMNS}
             self._held = _Held(held.blocks, held.full + 1, empty, 0)
 
+    def close(self) -> None:
+        """No more rows come, most probably: the room for them is given back."""
+        held = self._held
+        filled = {name: values[: held.filled].copy() for name, values in held.open.items()}
+        self._held = _Held(held.blocks, held.full, filled, held.filled)
+
     def still(self) -> Rows:
         """The rows as they are now; what is added here later is not in it. Shares all memory."""
         found, held = Rows(), self._held
