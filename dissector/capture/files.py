@@ -1,7 +1,4 @@
-"""Capture files as one sequence of frames: opened, told apart, merged in time order.
-
-Sources of the formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
-"""
+"""Capture files as one sequence of frames, whose bytes are read again by their places."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from dissector.capture.frames import (
     distinct,
     no_frames,
 )
-from dissector.capture.pcap import PcapReader
+from dissector.capture.merging import Stream, merged, reader_of
 from dissector.capture.pcapng import PcapngReader
 from dissector.capture.sources import SPOOL_LIMIT, Source
 from dissector.errors import CaptureError, ShorterError
@@ -101,7 +98,7 @@ class CaptureFiles:
                 follow = source.more
         self._shorter: dict[int, tuple[int, Finding]] = {}
         self.follows = growing or follow is not None
-        self._readers = [_reader(source, self.notes, follow) for source in self.sources]
+        self._readers = [reader_of(source, self.notes, follow) for source in self.sources]
 
     def __enter__(self) -> CaptureFiles:
         return self
@@ -157,9 +154,8 @@ class CaptureFiles:
 
     def batches(self) -> Iterator[FrameBatch]:
         """All frames, in time order over the files, in file order inside each file. Call it once."""
-        numbered = [_Stream(s, r, self) for s, r in zip(self.sources, self._readers, strict=True)]
-        merged = _merge(numbered) if len(numbered) > 1 else numbered[0].batches()
-        for columns in merged:
+        numbered = [Stream(s, r, self) for s, r in zip(self.sources, self._readers, strict=True)]
+        for columns in merged(numbered):
             batch = FrameBatch(self.frames + 1, columns)
             self.frames += len(columns.time)
             if self.notes.comments:
@@ -302,13 +298,6 @@ def open_capture_files(
     )
 
 
-def _reader(
-    source: Source, notes: Notes, follow: Callable[[], bool] | None = None
-) -> PcapReader | PcapngReader:
-    kind = PcapReader if source.kind == "pcap" else PcapngReader
-    return kind(source, notes, follow)
-
-
 def _allow_files(count: int) -> None:
     """A mapping keeps its file open: raise the soft limit when many files are named."""
     with contextlib.suppress(ImportError, OSError, ValueError):
@@ -318,87 +307,3 @@ def _allow_files(count: int) -> None:
         if count + 64 > soft:
             wanted = count + 64 if hard == resource.RLIM_INFINITY else min(hard, count + 64)
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-class _Stream:
-    """The batches of one file with positions in place of offsets, and its first time."""
-
-    def __init__(
-        self, source: Source, reader: PcapReader | PcapngReader, files: CaptureFiles
-    ) -> None:
-        self.source, self.reader, self.files = source, reader, files
-
-    def first_time(self) -> int:
-        """The time of the first frame, a very early one when there is none."""
-        trial = _reader(self.source, Notes())
-        for columns in trial.batches(64, 1):
-            return int(columns.time[0])
-        return -(1 << 63)
-
-    def batches(self) -> Iterator[Columns]:
-        """Batches; memory of the file is released behind the reader."""
-        high = self.source.base
-        done, behind = 0, 0
-        for columns in self.reader.batches(self.files.batch_frames, self.files.batch_bytes):
-            yield columns._replace(record=columns.record | high, offset=columns.offset | high)
-            self.source.release(done, behind)  # one batch late: consumers look one batch ahead
-            if len(columns.record):
-                done, behind = behind, int(columns.record[-1])
-                self.files.reached[self.source.number] = behind
-        self.files.reached[self.source.number] = self.source.size
-        if self.source.cut is not None:
-            self.files.findings.append(self.source.cut)
-
-
-class _Head:
-    """What is loaded of one file while merging. key: the running maximum of time, which keeps the
-    order inside the file even where its clock went back."""
-
-    def __init__(self, stream: _Stream) -> None:
-        self.source = stream.batches()
-        self.columns: Columns | None = None
-        self.key: Array = np.zeros(0, np.int64)
-        self.top = -(1 << 63)
-        self.load()
-
-    def load(self) -> None:
-        self.columns = next(self.source, None)
-        if self.columns is not None:
-            self.key = np.maximum(np.maximum.accumulate(self.columns.time), self.top)
-            self.top = int(self.key[-1])
-
-    def take(self, horizon: int) -> tuple[Columns, Array]:
-        """Remove and return the rows up to `horizon`."""
-        assert self.columns is not None
-        count = int(np.searchsorted(self.key, horizon, side="right"))
-        taken = self.columns.rows(slice(0, count)), self.key[:count]
-        self.columns, self.key = self.columns.rows(slice(count, None)), self.key[count:]
-        if not len(self.key):
-            self.load()
-        return taken
-
-
-def _merge(streams: list[_Stream]) -> Iterator[Columns]:
-    """Rows of all files by time; equal times keep the order in which the files begin."""
-    waiting = sorted(((s.first_time(), s.source.number, s) for s in streams), key=lambda w: w[:2])
-    waiting.reverse()
-    heads: list[_Head] = []
-    while waiting or heads:
-        if not heads:
-            heads.append(_Head(waiting.pop()[2]))
-        heads = [h for h in heads if h.columns is not None]
-        if not heads:
-            continue
-        horizon = min(h.top for h in heads)
-        if waiting and waiting[-1][0] < horizon:
-            heads.append(_Head(waiting.pop()[2]))
-            continue
-        parts = [part for h in heads if len((part := h.take(horizon))[1])]
-        if len(parts) == 1:
-            yield parts[0][0]
-            continue
-        order = np.argsort(np.concatenate([key for _, key in parts]), kind="stable")
-        together = Columns(*(np.concatenate(c) for c in zip(*(p for p, _ in parts), strict=True)))
-        together = together.rows(order)
-        for start in range(0, len(order), BATCH_FRAMES):
-            yield together.rows(slice(start, start + BATCH_FRAMES))
