@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from queue import Empty, Full, Queue
 from time import perf_counter
@@ -156,6 +156,11 @@ class FedCapture(Capture):
         self.finish()
 
     # For the program.
+
+    def batches(self, live: bool = False) -> Iterator[None]:
+        """None: this process reads nothing itself. Whoever works on a capture as far as it came, as an
+        export does, takes what is in the index; `take` brings more."""
+        yield from ()
 
     def take(self, seconds: float = 0.02) -> bool:
         """Put into the index what has come, for about `seconds`; whether anything was."""

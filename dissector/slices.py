@@ -38,6 +38,9 @@ AT_ONCE = 1 << 12
 MANY = 1 << 16
 """Messages whose frames are looked for at once."""
 
+END = 1 << 62
+"""Behind all bytes of a stream."""
+
 SNAP = 262_144
 """The snap length that the file's head states, as tcpdump does; longer frames are written all the same."""
 
@@ -129,6 +132,11 @@ def _secrets(capture: Capture, wanted: set[int]) -> Ranges:
         ]
         if row.flags & INCOMPLETE:  # what the rest of it holds was not read
             ranges.append((row.offset + len(view.data), row.offset + row.length))
+    if not index.complete:  # a frame may end with the begin of a message that is not known yet
+        for side in wanted:
+            last = index.rows.last_at(side >> 1, side & 1, END)
+            if last is not None:
+                found.setdefault(side, []).append((last.offset + last.length, END))
     for ranges in found.values():
         ranges.sort()
     return found

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from transforms import (
     CAPTURES,
+    conversation,
     frames,
     joined,
     packets,
@@ -29,7 +30,9 @@ from dissector.export import check_export, write_export
 from dissector.index import Options
 from dissector.records import dumps, record
 from dissector.report import list_cells
+from dissector.rows import COLUMNS, Rows
 from dissector.runs import Runs
+from dissector.slices import write_pcap
 from dissector.view import open_capture
 
 SHIPPED = sorted([*CAPTURES.glob("*.pca*[pg]"), *CAPTURES.glob("conversation/*.pca*[pg]")])
@@ -245,3 +248,22 @@ def test_a_slice_masks_secrets(tmp_path: Path, secrets: bool) -> None:
     assert (
         struct.unpack_from("<I", made, 20)[0] == struct.unpack_from("<I", path.read_bytes(), 20)[0]
     )
+
+
+def test_a_slice_of_what_is_read_so_far_masks_what_is_not_known_yet(tmp_path: Path) -> None:
+    """A frame may hold the first bytes of a password whose message is not in the index yet."""
+    startup = struct.pack("!ii", 0, 196608) + b"user\0ada\0\0"
+    startup = struct.pack("!i", len(startup)) + startup[4:]
+    password = b"p" + struct.pack("!i", 4 + 8) + b"Geheim1\0"
+    path = tmp_path / "made.pcap"
+    path.write_bytes(pcap(frames(conversation([(0, startup + password)]))))
+    with open_capture([str(path)]) as capture:
+        rows = capture.read().index.rows
+        assert capture.count == 2
+        first = Rows()
+        first.extend({name: rows.part(name, 0, 1) for name, _ in COLUMNS})
+        capture.index.rows, capture.index.complete = first, False
+        out = io.BytesIO()
+        write_pcap(capture, out, [1])
+    assert startup in out.getvalue()
+    assert b"Geheim1" not in out.getvalue()

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from dissector.errors import CaptureError
+from dissector.export import write_export
 from dissector.fed import FedCapture
 from dissector.rows import COLUMNS
 from dissector.view import open_capture
+from tui.still import still
 
 CAPTURES = Path(__file__).parent.parent / "captures"
 TOUR = CAPTURES / "tour.pcapng"
@@ -162,3 +164,21 @@ def test_columns_that_were_taken_stay_while_another_thread_adds():
         thread.join()
         assert problems == []
         assert fed.count > 50
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv", "pcap"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_export_takes_what_came_and_reads_nothing_itself(form, whole, tmp_path):
+    with FedCapture([str(PCAP)], follow=not whole) as fed:
+        while fed.busy if whole else not fed.count:
+            fed.take()
+            time.sleep(0.01)
+        then, out = still(fed), tmp_path / "out"
+        count = fed.count
+        write_export(then, form, str(out), range(1, count + 1))
+        if form != "pcap":
+            assert len(out.read_text().splitlines()) == count + (form == "csv")
+        assert fed.count == then.count == count
+        fed.finish()
+        fed.wait()
+        same(fed, PCAP)
