@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -95,6 +97,25 @@ def test_what_is_nowhere_is_looked_for_in_all(source, text, mode) -> None:
     view = View(source, list(range(1, source.count + 1)))
     *_, last = list_steps(view, Wanted(text, mode), 0, 1)
     assert (len(last.numbers), last.done, last.total) == (0, source.count, source.count)
+
+
+@pytest.mark.parametrize("slow", ["summary", "relation"])
+def test_a_slow_pattern_can_be_given_up_after_each_text(slow, monkeypatch) -> None:
+    """A thousand texts of a twentieth of a second each: who gave up does not wait for all."""
+    monkeypatch.setattr("tui.finding.monotonic", itertools.count().__next__)
+    asked: list[str] = []
+    wanted = Wanted("x", "regex")
+    monkeypatch.setattr(wanted, "within", lambda text: asked.append(text) and False)
+    texts = [f"text {i}" for i in range(200)]
+    same = ["same"] * 200
+    said = (texts, same, same) if slow == "summary" else (same, same, texts)
+    view = SimpleNamespace(
+        line_count=200, source=SimpleNamespace(said=lambda _: said), numbers_at=lambda lines: lines
+    )
+    steps = list_steps(view, wanted, 0, 1)
+    next(steps)
+    next(steps)
+    assert len(asked) < 5
 
 
 def test_nothing_is_found_where_nothing_is() -> None:

@@ -26,8 +26,8 @@ PATIENCE = 2.0
 """Seconds that a search in the fields of one message may take."""
 
 EVERY, MOST, SOON = 256, 1 << 14, 0.1
-"""Messages between two steps of a search in the list: at first, and at most as long as they take less than so
-many seconds."""
+"""Messages that are looked through at once: at first, and at most; seconds after which a search in the list
+says how far it is."""
 
 
 class UnusableError(Exception):
@@ -154,23 +154,29 @@ def list_steps(list_view: Any, wanted: Wanted, now: int, step: int) -> Iterator[
     done, size = 0, EVERY
     known: dict[str, bool] = {}  # paths and relations come again
     while done < count:
-        begun = monotonic()
+        begun = told = monotonic()
         stop = min(done + size, count)
         lines = (now + step * np.arange(done + 1, stop + 1)) % count
         numbers = list_view.numbers_at(lines)
         summaries, *others = list_view.source.said(numbers)
         for text in set(chain(*others)).difference(known):
             known[text] = wanted.within(text)
+            if monotonic() - told > SOON:  # a pattern may be slow: who gave up does not wait
+                yield Step(NONE, done, count)
+                told = monotonic()
         maybe = wanted.maybe(summaries)
         if maybe or any(known[text] for text in set(chain(*others))):
             for place, (summary, path, relation) in enumerate(zip(summaries, *others, strict=True)):
                 if known[path] or known[relation] or (maybe and wanted.within(summary)):
                     yield Step(numbers[place : place + 1], done + place + 1, count)
                     return
+                if monotonic() - told > SOON:
+                    yield Step(NONE, done + place, count)
+                    told = monotonic()
         done = stop
         yield Step(NONE, done, count)
         took = monotonic() - begun
-        size = size * 2 if took < SOON and size < MOST else max(EVERY, size // 2)
+        size = min(size * 2, MOST) if took < SOON else max(EVERY, size // 2)
 
 
 __all__ = ["MODES", "WHERE", "UnusableError", "Wanted", "list_steps", "next_field"]
