@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -613,6 +614,26 @@ async def test_an_export_that_is_stopped_or_fails_leaves_nothing_behind(tour, tm
         pilot.app.push_screen(ExportDialog(tour, FORMATS[0], missing, [1, 2]))
         await settle(pilot)
         assert isinstance(pilot.app.screen, MainScreen)
+
+
+@pytest.mark.parametrize("stops", [False, True])
+async def test_an_export_of_what_is_not_opened_can_be_stopped(tour, stops, tmp_path, monkeypatch):
+    """Most messages are written many at a time: it says how many, and looks whether to stop."""
+    from tui.exporting import FORMATS, ExportDialog
+
+    paths = enumerate(map(tour.path, map(tour.row, range(1, tour.count + 1))), 1)
+    numbers = [number for number, path in paths if path[-1] in ("Insert", "Begin", "Commit")]
+    numbers *= 5000 // len(numbers)
+    async with opened(CaptureSource(tour)) as pilot:
+        dialog = ExportDialog(tour, FORMATS[0], tmp_path / "x.ndjson", numbers)
+        if stops:  # when the first ones are written
+            stop = partial(setattr, dialog, "_stop", True)
+            monkeypatch.setattr("dissector.runs.give_back_freed_memory", stop)
+        await pilot.app.push_screen(dialog)
+        while pilot.app.screen is dialog:
+            await pilot.pause(0.02)
+        assert len(list(tmp_path.iterdir())) == (not stops)
+        assert dialog._done == (0 if stops else len(numbers))
 
 
 # Tour.

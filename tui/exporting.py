@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from textual.widgets import Static
 
 from dissector.errors import UsageProblem, UserError
 from dissector.export import BUILT, check_export, write_export
+from dissector.progress import Progress
 from dissector.text import visible
 from tui.actions import bindings
 from tui.asking import AskDialog, ChooseDialog
@@ -118,6 +119,18 @@ def usable_path(name: str, capture: Any) -> Path:
     return path
 
 
+class _Progress(Progress):
+    """Tells `written` how much of what is to be written was written; nothing on a terminal."""
+
+    def __init__(self, written: Callable[[int, int], None]) -> None:
+        super().__init__(active=False)
+        self._written = written
+
+    def writing(self, done: int, total: int) -> None:
+        """See `Progress.writing`."""
+        self._written(done, total)
+
+
 class ExportDialog(ModalScreen[None]):
     """Shows how far the export is. Escape stops it, and no half file is left."""
 
@@ -152,20 +165,28 @@ class ExportDialog(ModalScreen[None]):
 
     def _say(self) -> None:
         total = len(self._numbers)
-        text = f"{self._done:,} of {total:,} messages to {visible(str(self._path), 200)}"
+        done = f"{self._done:,} of " if self._done else ""
+        text = f"{done}{total:,} messages to {visible(str(self._path), 200)}"
         self.query_one("#hint", Static).update(Content(text), layout=False)
+
+    def _go_on(self) -> None:
+        if self._stop:
+            raise Cancelled
+
+    def _written(self, done: int, total: int) -> None:
+        self._go_on()
+        self._done = len(self._numbers) * done // total
 
     @work(thread=True)
     def _write(self) -> None:
         opened = self._still.message
 
         def message(number: int) -> Any:
-            if self._stop:
-                raise Cancelled
-            self._done += 1
+            self._go_on()
             return opened(number)
 
         self._still.message = message
+        self._still.progress = _Progress(self._written)
         _, form, fields, payload = self._form
         target = self._path.with_name(f".{self._path.name[:100]}.part")
         try:
