@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 from . import display
@@ -27,23 +28,25 @@ Texts = tuple[str, str, str]
 
 
 class _Keeper:
-    """Bounds what all caches of the fast writers hold together: memory stays flat, whatever comes."""
+    """Bounds what all caches of the fast writers hold together: memory stays flat, whatever comes. Several
+    threads may write at once, as a search and an export in the interface do."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.count = 0
         self.used: dict[int, dict[Any, Any]] = {}
+        self._lock = Lock()
 
     def keep(self, cache: dict[Any, Any], weight: int = 512) -> None:
         """Call before `cache` gets one entry more, of about `weight` bytes."""
-        if self.count >= self.most:
-            for each in self.used.values():
-                each.clear()
-            self.used.clear()
-            self.count = 0
-        if not cache:
+        with self._lock:
+            if self.count >= self.most:
+                for each in self.used.values():
+                    each.clear()
+                self.used.clear()
+                self.count = 0
             self.used[id(cache)] = cache
-        self.count += weight
+            self.count += weight
 
 
 KEEPER = _Keeper(8 << 20)

@@ -8,12 +8,13 @@ import os
 import random
 import struct
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import transforms
 
 from dissector import display
-from dissector.cells import HIGH
+from dissector.cells import HIGH, _Keeper
 from dissector.digits import lsns, times
 from dissector.objects import Objects
 from dissector.parallel import HELD, Pieces, in_order, joined, write_in_order
@@ -447,3 +448,25 @@ def test_rows_of_many_tables_are_made_together(tmp_path: Path) -> None:
         assert tables[oid] in fields["relation_oid"]["display"].replace("\\\\", "\\")
         assert fields["value"]["value"] == value.decode()
     same(capture, list(range(capture.count, 0, -3)))
+
+
+def test_caches_are_bounded_while_two_threads_fill_them() -> None:
+    """As a search and an export in the interface do."""
+    keeper = _Keeper(1)
+
+    class Cache(dict):
+        def clear(self) -> None:
+            other = Thread(target=keeper.keep, args=({},))
+            other.start()
+            other.join(0.02)  # it may wait until this is over
+            super().clear()
+
+    full = Cache(a=1)
+    for cache in (full, {}, {}):
+        keeper.keep(cache)
+    assert not full
+    keeper.keep(full)
+    full["b"] = 2  # what came in while all were emptied
+    keeper.keep(full)
+    keeper.keep({})
+    assert not full
