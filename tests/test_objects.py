@@ -333,6 +333,14 @@ def test_parts_of_a_block_are_whole_objects(
     assert len(parts) > 10
 
 
+def test_an_unknown_message_is_named_by_its_own_byte(tmp_path: Path) -> None:
+    """Messages of one byte are alike in all but that."""
+    sent = [0xA5, 0x0A, 0xA5, 0x0B]
+    objects = same(made(tmp_path, [bytes([tag]) for tag in sent]))
+    found = [o["findings"][0]["text"] for o in objects if o["path"][-1] == "Unknown"]
+    assert [text.split()[-1] for text in found] == [f"0x{tag:02x}" for tag in sent]
+
+
 def test_bytes_that_a_part_shares_with_no_other_are_counted() -> None:
     """With payloads, all of an object's bytes are its own: so much is held until it is written."""
     with open_capture([str(transforms.CAPTURES / "pg16-proto4.pcap")]) as capture:
