@@ -21,7 +21,9 @@ from dissector.view import open_capture
 from tui.app import DissectApp
 from tui.filter_bar import Completions, FilterBar
 from tui.find_bar import FindBar
+from tui.finding import Wanted, list_steps
 from tui.following import keys_of, row_steps
+from tui.jobs import Job
 from tui.jumping import NowhereError, target
 from tui.marks import Marks
 from tui.present import MARK
@@ -498,6 +500,23 @@ async def test_finding_in_the_list_goes_around(capture, source):
         await press(pilot, "P")
         await settle(pilot, screen)
         assert screen.messages.number == wanted[-1]
+
+
+async def test_other_lines_may_be_shown_while_something_is_looked_for(capture, source):
+    last = names(capture, "Truncate")[-1]
+    async with opened(source) as (pilot, screen):
+        await press(pilot, "ctrl+f")
+        for narrowed in (False, True):
+            screen.messages.show_numbers(range(1, last + 1))
+            lines = screen.messages.still()
+            screen.messages.show_numbers([1, 2] if narrowed else range(1, last + 3))
+            steps = list(list_steps(lines, Wanted("truncate", "text"), last, -1))
+            assert steps[-1].numbers.tolist() == [last]
+            screen._find_job = Job(steps.__iter__).start()
+            await settle(pilot, screen)
+            text = "\n".join(picture(pilot.app))
+            assert (f"message {last:,} has it, but is not shown now" in text) == narrowed
+            assert screen.messages.number == (2 if narrowed else last)
 
 
 async def test_what_is_not_there_is_told(source):

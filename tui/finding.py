@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tui.jobs import NONE, Step
+from tui.message_list import Lines
 from tui.model import Path, keyed_children
 from tui.opened import Opened
 
@@ -145,7 +146,7 @@ def _paths(root: Any) -> Iterator[tuple[Path, Any]]:
         stack += inside
 
 
-def list_steps(list_view: Any, wanted: Wanted, now: int, step: int) -> Iterator[Step]:
+def list_steps(list_view: Lines, wanted: Wanted, now: int, step: int) -> Iterator[Step]:
     """Looks through the lines of the list from line `now` on, around its ends, for one that has it.
 
     Gives one Step with the number found, and steps without any before that.

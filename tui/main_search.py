@@ -341,9 +341,9 @@ class Searches(Screen[None]):
             self._find_job = None
         self.find_bar.say("")
         if self._find_pane == "list" and wanted.mode != "hex":
-            view, line = self.messages, self.messages.cursor
-            if view.line_count:
-                self._find_job = Job(lambda: list_steps(view, wanted, line, step)).start()
+            lines, line = self.messages.still(), self.messages.cursor
+            if lines.line_count:
+                self._find_job = Job(lambda: list_steps(lines, wanted, line, step)).start()
                 self.wake()
         elif self._view is None:
             return
@@ -377,7 +377,9 @@ class Searches(Screen[None]):
                 number = int(step.numbers[0])
                 self._find_job = None
                 self.messages.go_to(number)
-                self.find_bar.say("")
+                shown = self.messages.number == number  # other lines may be shown meanwhile
+                text = "" if shown else f"message {number:,} has it, but is not shown now"
+                self.find_bar.say(text, bad=not shown)
                 return
         if not job.running:
             self._find_job = None

@@ -26,6 +26,24 @@ LATER = 0.04
 """Seconds after which summaries of large messages begin to be made: keys come first."""
 
 
+@dataclass(frozen=True)
+class Lines:
+    """Lines of a list at one moment. order: of the first of them, if they are sorted; chosen: numbers of the
+    messages, None for all."""
+
+    source: Source
+    line_count: int
+    order: Numbers | None
+    chosen: Numbers | None
+
+    def numbers_at(self, lines: Numbers) -> Numbers:
+        """The numbers of the messages in these lines."""
+        if self.order is not None:
+            inside = lines < len(self.order)
+            lines = np.where(inside, self.order[np.where(inside, lines, 0)], lines)
+        return lines + 1 if self.chosen is None else self.chosen[lines]
+
+
 class MessageList(LineView):
     """All messages of a source, or the chosen ones among them, in columns.
 
@@ -95,12 +113,10 @@ class MessageList(LineView):
             line = int(self.order[line])
         return line + 1 if self.chosen is None else int(self.chosen.values[line])
 
-    def numbers_at(self, lines: Numbers) -> Numbers:
-        """The same of many lines."""
-        if self.order is not None:
-            inside = lines < len(self.order)
-            lines = np.where(inside, self.order[np.where(inside, lines, 0)], lines)
-        return lines + 1 if self.chosen is None else self.chosen.values[lines]
+    def still(self) -> Lines:
+        """The lines as they are now, for a thread: what is chosen may grow or be other lines meanwhile."""
+        chosen = None if self.chosen is None else self.chosen.values.copy()
+        return Lines(self.source, self.line_count, self.order, chosen)
 
     def line_of(self, number: int) -> int:
         """The line of a message, or of the next one after it that is shown, or of the last."""
