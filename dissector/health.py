@@ -30,8 +30,9 @@ COMMITS = ("Commit", "Stream Commit", "Commit Prepared")
 class Series:
     """The lines of a plot.
 
-    lines: by name, (seconds since the first message, values), float64: for plotting only. unit: of the
-    values. sampled: how many messages were looked into, of `total`.
+    title: short, since a plot that is narrower than its title leaves it out. lines: by name, (seconds
+    since the first message, values), float64: for plotting only. unit: of the values. sampled: how many
+    messages were looked into, of `total`.
     """
 
     title: str
@@ -151,8 +152,7 @@ def lag(capture: Any, most: int = MOST) -> Series:
     times = np.array(at, np.int64)[order]
     found = np.array(values, np.float64)[order]
     lines = {"lag": (_seconds(times, first), found)}
-    title = "Lag: WAL not yet flushed by the client"
-    return Series(title, "bytes", lines, len(found), len(updates))
+    return Series("Lag: WAL not yet flushed", "bytes", lines, len(found), len(updates))
 
 
 def delay(capture: Any, most: int = MOST) -> Series:
@@ -191,4 +191,4 @@ def delay(capture: Any, most: int = MOST) -> Series:
         if times
     }
     sampled = sum(len(times) for times, _ in lines.values())
-    return Series("Delay: send time to frame time", "ms", found, sampled, len(every))
+    return Series("Delay: send to frame time", "ms", found, sampled, len(every))

@@ -142,9 +142,15 @@ def _python(text: str) -> list[bytes] | None:
     except SyntaxError as problem:
         line = problem.lineno or 0
         where = f" in line {line}" if 1 < line <= len(text.splitlines()) else ""
-        raise UsageProblem(f"not a Python bytes literal: {problem.msg}{where}") from None
+        raise _no_literal(f"{problem.msg}{where}") from None
     except (ValueError, RecursionError, MemoryError) as problem:
-        raise UsageProblem(f"not a Python bytes literal: {problem or 'nested too deep'}") from None
+        raise _no_literal(str(problem) or "nested too deep") from None
+
+
+def _no_literal(why: str) -> UsageProblem:
+    return UsageProblem(
+        f"not a Python bytes literal: {why}; give a whole one (b'B\\x00'), hex digits, a dump or base64"
+    )
 
 
 def _expression(source: str) -> ast.expr:

@@ -184,7 +184,7 @@ class Objects:
     def _parts(self, block: Block) -> Iterator[Pieces]:
         """The pieces of a block's messages, some hundreds at a time."""
         usual = self.fields and not self.payload
-        columns = block.columns(self._table)
+        columns = block.columns(self._table) if self.fields else None
         out = Pieces()
         for i, part in enumerate(block.parts):
             mark = len(out)
@@ -196,7 +196,7 @@ class Objects:
             out.own += len(text)
             if part is None:
                 continue
-            if part.layout is not None:
+            if part.layout is not None and columns is not None:
                 found = next(columns)
                 if found is None:
                     out[mark] = self._slow(block.numbers[i])

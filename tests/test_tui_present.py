@@ -50,6 +50,17 @@ def test_fit_shows_that_something_was_cut():
     assert present.fit("abcdef", 4) == "abc…"
     assert present.fit("abcd", 4) == "abcd"
     assert present.fit("7", 3, right=True) == "  7"
+    assert present.fit("é", 3, right=True) == "  é"
+
+
+@pytest.mark.parametrize("down", [False, True])
+def test_the_sign_of_the_order_is_seen_in_every_column(down):
+    for column in present.COLUMNS:
+        placed = present.place_columns(120, 1000, present.Clock(), (column.name, down))
+        headings = present.headings(placed)
+        assert sum(map(cell_len, headings)) == 120
+        signs = [text.count("▼" if down else "▲") for text in headings[1:]]
+        assert signs == [c is column for c in present.COLUMNS]
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 120, 250])

@@ -268,6 +268,12 @@ async def test_health_plots_or_says_what_is_missing(tour, monkeypatch):
         for title in ("Traffic", "Transactions", "Lag", "Delay"):
             assert title in shown(pilot)
         await press(pilot, "escape")
+    with open_capture([str(FOLDER / "conversation" / "login-scram.pcap")]) as login:
+        async with opened(CaptureSource(login), (110, 40)) as pilot:
+            await press(pilot, "f6")
+            await settle(pilot)
+            for title in ("Lag", "Delay"):
+                assert f"{title}: nothing here tells it" in shown(pilot)
     monkeypatch.setattr("tui.screens.health.find_spec", lambda name: None)
     async with opened(CaptureSource(tour), (80, 24)) as pilot:
         await press(pilot, "f6")

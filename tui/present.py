@@ -59,7 +59,14 @@ def fit(text: str, width: int, right: bool = False) -> str:
             return text.rjust(width) if right else text.ljust(width)
         return text[: width - 1] + "…"
     cut = set_cell_size(text, width)
-    return cut if cut.startswith(text) else set_cell_size(text, width - 1) + "…"
+    if not cut.startswith(text):
+        return set_cell_size(text, width - 1) + "…"
+    return cut[len(text) :] + text if right else cut
+
+
+def sorted_heading(heading: str, down: bool, width: int) -> str:
+    """The heading of the column that lines are sorted by. Its sign is seen in narrow columns, too."""
+    return heading[: max(0, width - 1)] + ("▼" if down else "▲")
 
 
 def lsn_text(lsn: int) -> str:
@@ -175,11 +182,13 @@ def place_columns(
             spare -= more
     wants["summary"] += max(0, spare)
     heading = {"time": {"since previous": "Delta", "of day": "Time (UTC)"}.get(clock.mode, "Time")}
-    sign = {by[0]: "▼" if by[1] else "▲"}
-    return [
-        Placed(c, wants[c.name], heading.get(c.name, c.heading) + sign.get(c.name, ""))
-        for c in chosen
-    ]
+    placed = []
+    for c in chosen:
+        text, wide = heading.get(c.name, c.heading), wants[c.name]
+        placed.append(
+            Placed(c, wide, sorted_heading(text, by[1], wide) if c.name == by[0] else text)
+        )
+    return placed
 
 
 def column_at(columns: list[Placed], x: int) -> str:

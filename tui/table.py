@@ -12,7 +12,14 @@ from textual.message import Message
 
 from tui.actions import bindings
 from tui.lines import LineView, Piece
-from tui.present import KIND_STYLES, SEVERITY_SIGNS, SEVERITY_STYLES, fit, severity_style
+from tui.present import (
+    KIND_STYLES,
+    SEVERITY_SIGNS,
+    SEVERITY_STYLES,
+    fit,
+    severity_style,
+    sorted_heading,
+)
 from tui.present_fields import Fact
 
 
@@ -149,10 +156,10 @@ class TableView(LineView):
         texts = []
         for i, wide in placed(self.model.columns, width):
             column = self.model.columns[i]
-            mark = ""
+            heading = column.heading
             if self._sorted is not None and self._sorted[0] == i:
-                mark = "▼" if self._sorted[1] else "▲"
-            texts.append(fit(column.heading + mark, wide, column.right) + " ")
+                heading = sorted_heading(heading, self._sorted[1], wide)
+            texts.append(fit(heading, wide, column.right) + " ")
         return [("  " + "".join(texts), "list--header")]
 
     def pieces(self, line: int, width: int) -> list[Piece]:

@@ -272,7 +272,7 @@ def explain(text: str, problem: UnexpectedInput, names: Names) -> QueryError:
     near = did_you_mean(after[0], ("and", "or")) if after else ""
     if "RPAR" in wanted and text[:at].count("(") > text[:at].count(")"):
         hint = near or "close the parenthesis"
-        return QueryError(text, at, f"{found} where ) or and, or is expected", hint)
+        return QueryError(text, at, f"{found} where ), and, or is expected", hint)
     return QueryError(text, at, f"{found} after a whole test", near or "join tests by and, or")
 
 

@@ -76,11 +76,11 @@ class HealthScreen(Screen[None]):
         widget: Any = self.query_one(f"#plot{place}")
         plot = widget.plt
         plot.clear_figure()
-        title = f"{series.title} ({series.unit})"
+        plot.title(f"{series.title} ({series.unit})")
+        seconds = "seconds"
         if series.sampled < series.total:
-            title += f", {series.sampled:,} of {series.total:,} looked into"
-        plot.title(title)
-        plot.xlabel("seconds")
+            seconds += f", {series.sampled:,} of {series.total:,} looked into"
+        plot.xlabel(seconds)
         drawn, least, most = False, 0.0, 0.0
         for name, (at, values) in series.lines.items():
             points = [
@@ -97,7 +97,7 @@ class HealthScreen(Screen[None]):
         if drawn and least >= 0:
             plot.ylim(0, most or 1)
         if not drawn:
-            plot.title(f"{series.title}: nothing in this capture tells it")
+            plot.title(f"{series.title.split(':')[0]}: nothing here tells it")
         widget.refresh()
 
     def _choose(self) -> None:
