@@ -11,7 +11,7 @@ import csv
 import io
 import struct
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, takewhile
 from typing import IO, Any
 
@@ -225,16 +225,22 @@ def _cell(text: str) -> str:
 
 def csv_rows(capture: Capture, numbers: Numbers) -> Iterator[bytes]:
     """The rows of the messages `numbers` as CSV (RFC 4180: CRLF, a head line), from the index alone."""
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(CSV_COLUMNS)
-    labels = _Labels(capture)
+    text, labels = _line(CSV_COLUMNS), _Labels(capture)
     for block in in_blocks(numbers, AT_ONCE, AT_ONCE, capture.live):
-        writer.writerows(labels.rows(block.tolist()))
-        yield text.getvalue().encode()
-        text.seek(0)
-        text.truncate()
-    yield text.getvalue().encode()
+        yield "".join([text, *labels.rows(block.tolist())]).encode()
+        text = ""
+    yield text.encode()
+
+
+def _line(cells: Iterable[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerow(cells)
+    return text.getvalue()
+
+
+def _quoted(*cells: str) -> str:
+    """Cells as they stand inside a line."""
+    return _line([*cells, ""]).removesuffix(",\r\n")
 
 
 class _Labels:
@@ -242,60 +248,54 @@ class _Labels:
 
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
-        self._paths: dict[int, tuple[str, str]] = {}
+        self._paths: dict[int, str] = {}
         self._relations: dict[int, str] = {}
-        self._ends: dict[tuple[int, int], tuple[str, str]] = {}
-        self._last: tuple[tuple[int, int], str] = ((-1, -1), "")
+        self._ends: dict[tuple[int, int], str] = {}
         sources = capture.files.sources
         self._even = len(sources) == 1 and sources[0].kind == "pcap"
         self._digits = -1
 
-    def rows(self, numbers: list[int]) -> Iterator[tuple[Any, ...]]:
-        """One tuple of cells a message."""
+    def rows(self, numbers: list[int]) -> Iterator[str]:
+        """One line a message."""
         rows, at = self.capture.index.rows, np.array(numbers, np.int64) - 1
-        columns = [rows.take(name, at).tolist() for name, _ in COLUMNS]
-        for number, values in zip(numbers, zip(*columns, strict=True), strict=True):
-            row = Row(number, *values)
-            path, name = self._path(row)
-            here, there = self._between(row)
-            yield (
-                number, row.frame, self._time(row), row.stream, DIRECTIONS[row.direction], here,
-                there, path, name, row.offset, row.length,
-                "" if row.lsn == NO_LSN else display.lsn(row.lsn), row.xid or "",
-                self._relation(row), SEVERITIES[row.severity],
-                "true" if row.flags & ASSUMED else "false",
-            )  # fmt: skip
+        c = {name: rows.take(name, at).tolist() for name, _ in COLUMNS}
+
+        def told(known: dict[Any, Any], keys: Iterable[Any], tell: Callable[[Row], Any]) -> Any:
+            """What `tell` tells of each key, by one row that has it, if it is not known yet."""
+            keys = list(keys)
+            for key, i in dict(zip(keys, range(len(keys)), strict=True)).items():
+                if key not in known:
+                    known[key] = tell(Row(numbers[i], *(column[i] for column in c.values())))
+            return map(known.__getitem__, keys)
+
+        times = told({}, zip(c["frame"], c["stream"], strict=True), self._time)
+        lsns = ["" if x == NO_LSN else display.lsn(x) for x in c["lsn"]]
+        ends = told(self._ends, zip(c["stream"], c["direction"], strict=True), self._between)
+        cells = zip(
+            numbers, c["frame"], times, c["stream"], map(DIRECTIONS.__getitem__, c["direction"]), ends,
+            told(self._paths, c["path"], self._path), c["offset"], c["length"], lsns,
+            [x or "" for x in c["xid"]], told(self._relations, c["relation"], self._relation),
+            map(SEVERITIES.__getitem__, c["severity"]),
+            ["true" if x & ASSUMED else "false" for x in c["flags"]], strict=True,
+        )  # fmt: skip
+        return map((",".join(["%s"] * 14) + "\r\n").__mod__, cells)
 
     def _time(self, row: Row) -> str:
-        frame, text = self._last
-        if frame != (row.frame, row.stream):
-            if self._digits < 0 or not self._even:
-                self._digits = self.capture.digits(row)
-            text = iso_time(row.time, self._digits)
-            self._last = ((row.frame, row.stream), text)
-        return text
+        if self._digits < 0 or not self._even:
+            self._digits = self.capture.digits(row)
+        return iso_time(row.time, self._digits)
 
-    def _path(self, row: Row) -> tuple[str, str]:
-        found = self._paths.get(row.path)
-        if found is None:
-            path = self.capture.path(row)
-            found = self._paths[row.path] = (path[0] if path else "", ".".join(path))
-        return found
+    def _path(self, row: Row) -> str:
+        """The message's name, and its path."""
+        path = self.capture.path(row)
+        return _quoted(path[0] if path else "", ".".join(path))
 
     def _relation(self, row: Row) -> str:
-        found = self._relations.get(row.relation)
-        if found is None:
-            relation = self.capture.relation(row) or ""
-            names = relation if isinstance(relation, str) else ", ".join(relation)
-            found = self._relations[row.relation] = _cell(names)
-        return found
+        relation = self.capture.relation(row) or ""
+        return _quoted(_cell(relation if isinstance(relation, str) else ", ".join(relation)))
 
-    def _between(self, row: Row) -> tuple[str, str]:
+    def _between(self, row: Row) -> str:
         """Who sent a message, and to whom."""
-        found = self._ends.get((row.stream, row.direction))
-        if found is None:
-            info = self.capture.connection(row.stream)
-            ends = (info.frontend, info.backend)
-            found = ends[row.direction], ends[1 - row.direction]
-            self._ends[row.stream, row.direction] = found
-        return found
+        info = self.capture.connection(row.stream)
+        ends = (info.frontend, info.backend)
+        return _quoted(ends[row.direction], ends[1 - row.direction])

@@ -98,6 +98,7 @@ class HealthScreen(Screen[None]):
             plot.ylim(0, most or 1)
         if not drawn:
             plot.title(f"{series.title.split(':')[0]}: nothing here tells it")
+            plot.xlabel("seconds")
         widget.refresh()
 
     def _choose(self) -> None:
