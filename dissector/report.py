@@ -151,6 +151,11 @@ def closing_words(capture: Capture) -> Iterator[str]:
             f"{capture.undecided} values took the pattern too long and count as not matching; "
             "write a simpler one"
         )
+    if capture.comments_left_out:
+        yield (
+            f"packet comments that the slice does not hold: {capture.comments_left_out}; "
+            f"{_pasted(capture, ['show', '--number', 'N'])} shows those of message N"
+        )
     if capture.passed == 0 and len(index):
         yield (
             f"0 of {len(index):,} messages match; {_pasted(capture, ['stats'])} tells which messages, "

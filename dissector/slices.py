@@ -55,6 +55,7 @@ def write_pcap(capture: Capture, out: IO[bytes], numbers: Numbers) -> None:
         kinds.add(face.linktype)
         digits = max(digits, face.digits)
     frames = _frames(capture, chosen, secrets)
+    capture.comments_left_out = _comments(capture, chosen.number)
     parts = (
         _pcapng(frames, sorted(kinds))
         if len(kinds) > 1
@@ -62,6 +63,15 @@ def write_pcap(capture: Capture, out: IO[bytes], numbers: Numbers) -> None:
     )
     while some := list(islice(parts, AT_ONCE)):
         out.write(b"".join(some))
+
+
+def _comments(capture: Capture, numbers: Array) -> int:
+    """How many comments the frames with these numbers have: none is written."""
+    comments = capture.files.comments
+    there = np.isin(np.fromiter(comments, np.int64, len(comments)), numbers)
+    return sum(
+        len(texts) for texts, is_there in zip(comments.values(), there, strict=True) if is_there
+    )
 
 
 def _interfaces(capture: Capture, records: Array) -> Iterator[Interface]:

@@ -122,6 +122,7 @@ class Capture:
         self._reading: Iterator[Batch] | None = None
         self.undecided = 0  # values that a filter's pattern took too long for
         self.passed: int | None = None  # messages that a filter took, once all were asked
+        self.comments_left_out = 0  # of frames that were written without them
 
     def __enter__(self) -> Capture:
         return self

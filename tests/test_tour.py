@@ -9,6 +9,8 @@ import pytest
 
 from dissector.catalogue.tour import TOUR
 from dissector.catalogue.tour_situations import SITUATIONS
+from dissector.export import write_export
+from dissector.report import closing_words
 from dissector.spec import Dialect
 from dissector.tour import CAPTURE, TourStop, stops, text_of
 from dissector.view import open_capture
@@ -43,6 +45,21 @@ def test_the_comments_of_the_capture_stand_at_their_stops(tour: list[TourStop]) 
         if stop.title.startswith(("Primary", "Standby", "Hot", "Query")):
             continue
         assert stop.comment.startswith(stop.title.partition(",")[0]), stop
+
+
+def test_comments_that_a_slice_does_not_hold_are_told(tour: list[TourStop], tmp_path: Path) -> None:
+    with open_capture([str(CAPTURE)]) as capture:
+        capture.read()
+        comments = capture.files.comments
+        every = range(1, capture.count + 1)
+        bare = next(n for n in every if not comments.keys() & set(capture.message(n).frames))
+        one = next(stop.number for stop in tour if stop.comment)
+        frames = {frame for n in every for frame in capture.message(n).frames}
+        whole = sum(len(texts) for frame, texts in comments.items() if frame in frames)
+        for numbers, count in ((None, whole), ([one], 1), ([bare], 0)):
+            write_export(capture, "pcap", str(tmp_path / "o.pcap"), numbers)
+            words = [w for w in closing_words(capture) if "does not hold" in w]
+            assert [f"not hold: {count};" in w for w in words] == [True] * bool(count)
 
 
 def test_situations_that_the_capture_shows(tour: list[TourStop]) -> None:
