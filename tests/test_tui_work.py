@@ -525,7 +525,12 @@ async def test_what_is_not_there_is_told(source):
         await settle(pilot, screen)
         assert screen.messages.number == 1
         assert "not in these messages" in "\n".join(picture(pilot.app))
-        await press(pilot, "ctrl+t", *written("["), "enter")
+        await press(pilot, "escape")
+        assert "not in these messages" not in "\n".join(picture(pilot.app))
+        await press(pilot, "N")
+        await settle(pilot, screen)
+        assert "not in these messages" in [each.message for each in pilot.app._notifications]
+        await press(pilot, "ctrl+f", "ctrl+t", *written("["), "enter")
         assert "cannot be used" in "\n".join(picture(pilot.app))
 
 

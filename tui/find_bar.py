@@ -89,10 +89,12 @@ class FindBar(Horizontal):
         self._label()
 
     def say(self, text: str, bad: bool = False) -> None:
-        """What stands at the right."""
+        """What stands at the right; what went wrong is told where the bar is put away, too."""
         state = self.query_one("#find-state", Static)
         state.set_class(bad, "-bad")
         state.update(Content(text))
+        if bad and not self.has_class("-open"):
+            self.notify(text, severity="warning", markup=False, timeout=4)
 
     def ask(self, step: int) -> None:
         """Look for what is typed."""
