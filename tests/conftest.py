@@ -21,3 +21,10 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """What the tests leave ends with the process: looking for garbage in it takes longer than a process of
+    several is given to end."""
+    gc.freeze()
