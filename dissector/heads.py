@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from .cells import Cell
 from .digits import Place, Pool
-from .records import dumps
+from .records import END, dumps
 from .rows import NO_LSN
 from .summary import WIDTH
 from .taken import Flat
@@ -196,7 +196,7 @@ def _between(assumed: str, template: str, cells: tuple[str, ...], whole: bool) -
     texts = template.replace("%%", "%").split("%s")
     texts[0] = assumed + texts[0]
     if whole:
-        texts[-1] += "]}\n"
+        texts[-1] += END.decode()
     for number, plain in enumerate(cells):
         if plain:
             texts[number * 2 + 1] += '"'

@@ -28,7 +28,7 @@ from .slots import WINDOW, Array, Known, Slots, Texts
 from .spec import Message
 from .summary import VALUE, WIDTH
 from .text import visible
-from .view import MessageView
+from .view import MessageView, one_text
 
 if TYPE_CHECKING:
     from .runs import Runs
@@ -168,9 +168,7 @@ class Lines:
 
     def relation(self, number: int) -> bytes:
         """The cell of the relation with the tabs around it, by the schema's number."""
-        relation = self.capture.relation_of(number)
-        names = ", ".join(relation) if isinstance(relation, list) else relation or ""
-        return f"\t{visible(names)}\t".encode()
+        return f"\t{visible(one_text(self.capture.relation_of(number)))}\t".encode()
 
     def found(self, numbers: Array) -> Array:
         """Messages with findings of their own that may be among `numbers`."""

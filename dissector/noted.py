@@ -13,7 +13,7 @@ from .view import MessageView
 Checks = tuple[tuple[int, Shape], ...]
 """Where the layers of a message begin, and the checks by which nothing else is wrong with them."""
 
-CODES = ("stream-outside", "newer-than-proto", "newer-than-release")
+BY_KIND = ("stream-outside", "newer-than-proto", "newer-than-release")
 """Findings whose words hang on the kind of a message only: one that is unknown is named by its byte."""
 
 
@@ -23,7 +23,7 @@ def checks_of(view: MessageView) -> Checks | None:
     """
     chain = messages(view.tree)
     finding = chain[-1].finding
-    if finding is None or finding.code not in CODES or view.found != [finding]:
+    if finding is None or finding.code not in BY_KIND or view.found != [finding]:
         return None
     checks = tuple(
         (node.start, shape_of(node.declaration, view.dialect))

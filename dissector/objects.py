@@ -16,7 +16,7 @@ from .noted import check
 from .objectblocks import Block, Part
 from .parallel import Pieces
 from .quick import Kind
-from .records import FIELDS, _clean, dumps, payload_json, record, secret_ranges
+from .records import END, FIELDS, _clean, dumps, payload_json, record, secret_ranges
 from .repeated import Repeated
 from .rowcolumns import MOST_ITEMS, Layout, Table
 from .rowobjects import RowObjects
@@ -41,9 +41,6 @@ PIECES = 900
 
 OWN = 1 << 20
 """Bytes of a part that are no other's, after which it ends: one COPY message may say a megabyte."""
-
-END = b"]}\n"
-"""What ends an object with fields."""
 
 PADDING = 2 * WINDOW
 """Bytes behind the last message that may be read."""

@@ -17,7 +17,7 @@ from .records import json_text
 from .rows import ASSUMED, COLUMNS, DIRECTIONS, NO_LSN
 from .selection import Numbers, in_blocks
 from .slices import SEVERITIES
-from .view import Capture
+from .view import Capture, one_text
 
 Array = NDArray[Any]
 
@@ -105,6 +105,4 @@ class _Table:
 
     def _relation(self, code: int) -> str | None:
         relation = self.capture.relation_of(code)
-        if isinstance(relation, list):
-            relation = ", ".join(relation)
-        return None if relation is None else json_text(relation)
+        return None if relation is None else json_text(one_text(relation))

@@ -37,6 +37,9 @@ MASK = b"*"
 FIELDS = b',"fields":['
 """Where an object's fields begin: inside a string no quotation mark follows a comma."""
 
+END = b"]}\n"
+"""What ends an object with fields."""
+
 
 def dumps(thing: Any) -> str:
     """JSON on one line that is safe for a terminal."""

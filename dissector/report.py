@@ -19,7 +19,7 @@ from .selection import parts, selected
 from .summary import summary
 from .text import visible
 from .times import iso_time
-from .view import Capture, MessageView
+from .view import Capture, MessageView, one_text
 
 MOST_FOREIGN = 10
 """Connections of something else, most probably, whose lost bytes are told of one by one."""
@@ -28,8 +28,6 @@ MOST_FOREIGN = 10
 def list_cells(capture: Capture, view: MessageView) -> tuple[str, ...]:
     """Number, time, connection and direction, path, LSN, xid, relation, summary: as the list shows."""
     row = view.row
-    relation = capture.relation(row)
-    names = ", ".join(relation) if isinstance(relation, list) else relation or ""
     return (
         str(row.number),
         iso_time(row.time, capture.digits(row)),
@@ -37,7 +35,7 @@ def list_cells(capture: Capture, view: MessageView) -> tuple[str, ...]:
         ".".join(view.path),
         "" if row.lsn == NO_LSN else display.lsn(row.lsn),
         str(row.xid or ""),
-        visible(names),
+        visible(one_text(capture.relation(row))),
         summary(view, capture.options.show_secrets),
     )
 

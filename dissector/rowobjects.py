@@ -10,7 +10,7 @@ from .datarows import DataRows
 from .heads import in_json
 from .node import Node, messages
 from .opened import Opened
-from .records import FIELDS, dumps, payload_json
+from .records import END, FIELDS, dumps, payload_json
 from .summary import summary
 from .taken import Piece, UnusualError, leaf_records, piece_of
 from .view import MessageView
@@ -61,7 +61,7 @@ class RowObjects:
         end = self._end(data)
         if self.head is None:
             return b"".join((*said, end))
-        return b"".join((*said, end, self.head.at(0, len(data) - 1, 0)[1:], *columns, b"]}\n"))
+        return b"".join((*said, end, self.head.at(0, len(data) - 1, 0)[1:], *columns, END))
 
     def _end(self, data: bytes) -> bytes:
         """What follows where all is said that is said without fields and bytes."""

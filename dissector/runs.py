@@ -88,9 +88,11 @@ class Runs:
         for text in self.written(numbers, fields=False):
             yield text.decode().split("\n")[:-1]
 
-    def block(self, numbers: Block) -> list[str]:
-        """The same of some thousand messages, at once."""
-        return bytes(self._lines.block(numbers)).decode().split("\n")[:-1]
+    def told(self, numbers: Block) -> tuple[list[str], list[str]]:
+        """The relations and the summaries in the lines of some thousand messages, at once."""
+        lines = bytes(self._lines.block(numbers)).decode().split("\n")[:-1]
+        cells = [line.rsplit("\t", 2) for line in lines]
+        return [relation for _, relation, _ in cells], [summary for _, _, summary in cells]
 
     def objects(self, numbers: Numbers) -> Iterator[list[str]]:
         """JSON objects with fields, in blocks."""

@@ -30,7 +30,7 @@ from .selection import Numbers, in_blocks
 from .spec import Field
 from .text import visible
 from .times import iso_time
-from .view import Capture
+from .view import Capture, one_text
 
 AT_ONCE = 1 << 12
 """Rows whose columns are taken at once."""
@@ -281,14 +281,15 @@ class _Labels:
         times = told({}, zip(c["frame"], c["stream"], strict=True), self._time)
         lsns = ["" if x == NO_LSN else display.lsn(x) for x in c["lsn"]]
         ends = told(self._ends, zip(c["stream"], c["direction"], strict=True), self._between)
-        cells = zip(
+        cells = (
             numbers, c["frame"], times, c["stream"], map(DIRECTIONS.__getitem__, c["direction"]), ends,
             told(self._paths, c["path"], self._path), c["offset"], c["length"], lsns,
             [x or "" for x in c["xid"]], told(self._relations, c["relation"], self._relation),
             map(SEVERITIES.__getitem__, c["severity"]),
-            ["true" if x & ASSUMED else "false" for x in c["flags"]], strict=True,
+            ["true" if x & ASSUMED else "false" for x in c["flags"]],
         )  # fmt: skip
-        return map((",".join(["%s"] * 14) + "\r\n").__mod__, cells)
+        form = ",".join(["%s"] * len(cells)) + "\r\n"
+        return map(form.__mod__, zip(*cells, strict=True))
 
     def _time(self, row: Row) -> str:
         if self._digits < 0 or not self._even:
@@ -301,8 +302,7 @@ class _Labels:
         return _quoted(path[0] if path else "", ".".join(path))
 
     def _relation(self, row: Row) -> str:
-        relation = self.capture.relation(row) or ""
-        return _quoted(_cell(relation if isinstance(relation, str) else ", ".join(relation)))
+        return _quoted(_cell(one_text(self.capture.relation(row))))
 
     def _between(self, row: Row) -> str:
         """Who sent a message, and to whom."""

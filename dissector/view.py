@@ -296,6 +296,11 @@ class Capture:
         return {**self.index.facts, "connections": len(self.index.connections)}
 
 
+def one_text(relation: str | list[str] | None) -> str:
+    """What `Capture.relation` says as one text; "" for none."""
+    return ", ".join(relation) if isinstance(relation, list) else relation or ""
+
+
 def open_capture(
     paths: Sequence[str], options: Options | None = None, begun: Begun | None = None
 ) -> Capture:

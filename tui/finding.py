@@ -160,13 +160,14 @@ def list_steps(list_view: Lines, wanted: Wanted, now: int, step: int) -> Iterato
         lines = (now + step * np.arange(done + 1, stop + 1)) % count
         numbers = list_view.numbers_at(lines)
         summaries, *others = list_view.source.said(numbers)
-        for text in set(chain(*others)).difference(known):
+        texts = set(chain(*others))
+        for text in texts.difference(known):
             known[text] = wanted.within(text)
             if monotonic() - told > SOON:  # a pattern may be slow: who gave up does not wait
                 yield Step(NONE, done, count)
                 told = monotonic()
         maybe = wanted.maybe(summaries)
-        if maybe or any(known[text] for text in set(chain(*others))):
+        if maybe or any(known[text] for text in texts):
             for place, (summary, path, relation) in enumerate(zip(summaries, *others, strict=True)):
                 if known[path] or known[relation] or (maybe and wanted.within(summary)):
                     yield Step(numbers[place : place + 1], done + place + 1, count)

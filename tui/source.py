@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dissector.rows import DIRECTIONS, NO_LSN
 from dissector.summary import summary
 from dissector.text import visible
+from dissector.view import one_text
 from tui.model import ListRow, MessageView
 
 if TYPE_CHECKING:
@@ -99,16 +100,16 @@ class CaptureSource:
         tables = capture.index.tables
         paths = capture.index.rows.take("path", numbers - 1).tolist()
         shown = {path: visible(" ".join(tables.paths[path])) for path in set(paths)}
-        cells = [line.rsplit("\t", 2) for line in self._lines(numbers)]
-        return [c[2] for c in cells], [shown[path] for path in paths], [c[1] for c in cells]
+        relations, summaries = self._told(numbers)
+        return summaries, [shown[path] for path in paths], relations
 
-    def _lines(self, numbers: NDArray[np.int64]) -> list[str]:
+    def _told(self, numbers: NDArray[np.int64]) -> tuple[list[str], list[str]]:
         from dissector.runs import Runs  # not needed before something is looked for
 
         with self._running:
             if self._runs is None:
                 self._runs = Runs(self._capture)
-            return self._runs.block(numbers)
+            return self._runs.told(numbers)
 
     def _said(self, number: int) -> tuple[str, str, str]:
         row = self.row(number)
@@ -129,7 +130,7 @@ class CaptureSource:
             length=row.length,
             lsn=None if row.lsn == NO_LSN else row.lsn,
             xid=row.xid or None,
-            relation=", ".join(relation) if isinstance(relation, list) else relation,
+            relation=one_text(relation) or None,
             severity=row.severity,
             summary=LATE if row.length > LARGE else self.summary_of(number),
         )
