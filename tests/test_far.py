@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import random
 from pathlib import Path
@@ -34,19 +35,45 @@ def told(streams: Any) -> list[tuple[Any, ...]]:
     return [*found, *ends, (streams.findings, streams.stats, streams.ports)]
 
 
-@pytest.mark.parametrize("room", [1, 3000, 5 << 20], ids=["none", "little", "enough"])
+ROOMS = {"none": 1, "little": 3000, "some": 30_000, "enough": 5 << 20}
+
+
+@pytest.mark.parametrize("lasts", [1, 1000], ids=["few slots", "many slots"])
+@pytest.mark.parametrize("room", ROOMS.values(), ids=ROOMS)
 @pytest.mark.parametrize(
     "name", ["pg18-proto1.pcap", "pg16-proto4.pcap", "conversation/tls12-replication.pcapng"]
 )
-def test_the_same_events(name: str, room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_events(name: str, room: int, lasts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     path = CAPTURES / name
     monkeypatch.setattr(far, "ROOM", room)
+    monkeypatch.setattr(far, "LASTS", lasts)
     with open_capture_files([str(path)], batch_bytes=20_000) as files:
         wanted = told(Streams(files)), files.findings, files.secrets, files.comments, files.frames
     with open_capture_files([str(path)], batch_bytes=20_000) as files:
         found = told(FarStreams(files, look_ahead))
         assert (found, files.findings, files.secrets, files.comments, files.frames) == wanted
     assert_no_child()
+
+
+def test_slots_that_are_not_needed_any_more_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies beside a slot stays, wherever pages begin."""
+    page = mmap.PAGESIZE
+    monkeypatch.setattr(far, "ROOM", 3 * page + 100)
+    monkeypatch.setattr(far, "MOST", 4)
+    monkeypatch.setattr(far, "LASTS", 2)
+    source, sink = os.pipe()
+    with mmap.mmap(-1, 4 * far.ROOM) as shared:
+        shared[:] = b"x" * len(shared)
+        child = far._Child(0, shared, -1, sink, slots=4)
+        for number, slot in enumerate([0, 1, 2, 3, 0, 1, 3, 1]):
+            child.release(slot, number)
+        os.close(sink)
+        assert os.read(source, 100) == bytes([0, 1, 3, 1, 3, 1])
+        os.close(source)
+        assert child.slots == far.LEAST == 2
+        if hasattr(mmap, "MADV_REMOVE"):
+            kept = [shared[k * far.ROOM : (k + 1) * far.ROOM].count(b"x") for k in range(4)]
+            assert kept == [far.ROOM - 3 * page, far.ROOM, far.ROOM - 2 * page, far.ROOM]
 
 
 def assert_no_child() -> None:

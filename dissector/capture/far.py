@@ -2,8 +2,8 @@
 messages may begin, while this one follows the sessions.
 
 What comes is the same, batch by batch, and does not depend on which of the two is quicker. The bytes of
-a batch lie in memory that both share, two batches at a time; where they do not fit there, they
-are read from the files here.
+a batch, and what was found in them, lie in memory that both share, in as many slots as the reading may be
+ahead; where bytes do not fit there, they are read from the files here.
 """
 
 from __future__ import annotations
@@ -35,13 +35,19 @@ from dissector.parallel import processors
 ENOUGH = 16 << 20
 """Bytes of files from which on a second process is worth its start."""
 
-SLOTS, ROOM = 2, 5 << 20
-"""Batches whose bytes are shared at a time, and bytes of each."""
+ROOM = 6 << 20
+"""Bytes of a slot: the usual batch has 4 MB, and a sixth of that for what was found in it."""
+
+MOST, LEAST, LASTS = 8, 2, 6
+"""Slots at first, while the rest of the program is loaded and the index is small; slots in the end; and
+batches until there is one less: so long the index takes to grow by as much as a slot holds."""
 
 MANY, LONGEST = 16, 1 << 14
 """Pieces of one length, at most so long, from which on they are copied at once."""
 
 _SIZE = struct.Struct("<I")
+_PIPED = (1 << 64) - 1
+"""The place of what is not in shared memory."""
 
 
 def may_be_far(files: CaptureFiles) -> bool:
@@ -54,9 +60,11 @@ def may_be_far(files: CaptureFiles) -> bool:
 
 @dataclass(slots=True)
 class _Part:
-    """One batch on its way. chunks: (place among the events, connection, direction, first and last row of
-    `pieces`, place of the bytes in the slot or -1, which of the looks). files: what reading taught."""
+    """One batch on its way. slot: where its bytes lie. chunks: (place among the events, connection,
+    direction, first and last row of `pieces`, place of the bytes in the slot or -1, which of the looks).
+    files: what reading taught."""
 
+    slot: int
     first: int
     last: int
     events: list[Event]
@@ -93,12 +101,28 @@ class _Last:
 
 @dataclass(slots=True)
 class _Child:
-    """The other process. source: what it sends; freed: a byte for each batch that was taken."""
+    """The other process. source: what it sends; freed: the number of each slot that it may use again,
+    a byte; slots: so many are in use."""
 
     number: int
     shared: mmap.mmap
     source: int
     freed: int
+    slots: int = MOST
+
+    def release(self, slot: int, batches: int) -> None:
+        """A slot's batch was taken, after so many others: the other process may use it again, or its
+        memory is given back."""
+        if self.slots <= max(LEAST, MOST - batches // LASTS):
+            with contextlib.suppress(BrokenPipeError):  # it has ended, all was sent
+                os.write(self.freed, bytes([slot]))
+            return
+        self.slots -= 1
+        page = mmap.PAGESIZE
+        low, high = -(-slot * ROOM // page) * page, (slot + 1) * ROOM // page * page
+        if low < high and hasattr(mmap, "MADV_REMOVE"):
+            with contextlib.suppress(OSError):  # then it stays until the end
+                self.shared.madvise(mmap.MADV_REMOVE, low, high - low)
 
 
 Look = Callable[[memoryview], Any]
@@ -136,7 +160,7 @@ class FarStreams:
             return
         pipes: list[int] = []
         try:
-            shared = mmap.mmap(-1, SLOTS * ROOM)
+            shared = mmap.mmap(-1, MOST * ROOM)
             pipes += os.pipe()
             pipes += os.pipe()
             child = os.fork()
@@ -173,14 +197,13 @@ class FarStreams:
         try:
             with open(child.source, "rb", closefd=False) as incoming:
                 number = 0
-                while isinstance(part := _received(incoming), _Part):
+                while isinstance(part := _received(incoming, child.shared), _Part):
                     chunks: list[Chunk] = []
-                    batch = self._batch(part, child.shared, number % SLOTS * ROOM, chunks)
-                    yield batch
+                    slot = part.slot
+                    yield self._batch(part, child.shared, chunks)
                     for chunk in chunks:
                         chunk.let_go()
-                    with contextlib.suppress(BrokenPipeError):  # it has ended, all was sent
-                        os.write(child.freed, b".")
+                    child.release(slot, number)
                     number += 1
         finally:
             status = self.end()
@@ -192,7 +215,7 @@ class FarStreams:
         yield from self._near.batches()
         self.findings, self.stats = self._near.findings, self._near.stats
 
-    def _batch(self, part: _Part, shared: mmap.mmap, slot: int, chunks: list[Chunk]) -> StreamBatch:
+    def _batch(self, part: _Part, shared: mmap.mmap, chunks: list[Chunk]) -> StreamBatch:
         self._learn(part.files)
         self.connections += part.connections
         for number, client in part.clients.items():
@@ -207,7 +230,8 @@ class FarStreams:
             length = int(pieces.offset[-1]) + int(pieces.length[-1]) - offset
             chunk = Chunk(connection, direction, offset, length, pieces, self._near.read)
             if at >= 0:
-                chunk.share(memoryview(shared)[slot + at : slot + at + length])
+                start = part.slot * ROOM + at
+                chunk.share(memoryview(shared)[start : start + length])
                 chunk.ahead = part.looks[looked]
             chunks.append(chunk)
             batch.events[place] = chunk
@@ -242,17 +266,20 @@ class FarStreams:
         self.files.notes.dropped |= last.dropped
 
 
-def _received(incoming: Any) -> Any:
+def _received(incoming: Any, shared: mmap.mmap) -> Any:
     """The next object of the other process, None at a sudden end."""
     head = incoming.read(_SIZE.size)
     if len(head) < _SIZE.size:
         return None
     (count,) = _SIZE.unpack(head)
-    sizes = incoming.read(count * 8)
-    if len(sizes) < count * 8:
+    table = incoming.read(count * 16)
+    if len(table) < count * 16:
         return None
     parts = []
-    for size in struct.unpack(f"<{count}Q", sizes):
+    for size, place in struct.iter_unpack("<2Q", table):
+        if place != _PIPED:
+            parts.append(bytearray(memoryview(shared)[place : place + size]))
+            continue
         data = bytearray(size)
         if incoming.readinto(data) < size:
             return None
@@ -260,12 +287,22 @@ def _received(incoming: Any) -> Any:
     return pickle.loads(parts[0], buffers=parts[1:])  # what our own process wrote
 
 
-def _send(sink: int, what: Any) -> None:
+def _send(sink: int, what: Any, room: memoryview, at: int, end: int) -> None:
+    """Send an object; its arrays lie in `room` from `at` to `end`, as far as they fit there: who writes
+    more into a pipe than that holds has to wait for the reader."""
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(what, protocol=5, buffer_callback=buffers.append)
-    parts = [memoryview(head), *(buffer.raw() for buffer in buffers)]
-    sizes = struct.pack(f"<I{len(parts)}Q", len(parts), *(p.nbytes for p in parts))
-    for data in (memoryview(sizes), *parts):
+    piped, table = [memoryview(head)], [(len(head), _PIPED)]
+    for data in (buffer.raw() for buffer in buffers):
+        if at + data.nbytes <= end:
+            room[at : at + data.nbytes] = data
+            table.append((data.nbytes, at))
+            at += data.nbytes
+        else:
+            piped.append(data)
+            table.append((data.nbytes, _PIPED))
+    sizes = _SIZE.pack(len(table)) + b"".join(struct.pack("<2Q", *entry) for entry in table)
+    for data in (memoryview(sizes), *piped):
         rest = data
         while rest:
             rest = rest[os.write(sink, rest) :]
@@ -290,7 +327,7 @@ def _child(files: CaptureFiles, look: Look, shared: mmap.mmap, sink: int, free: 
 
 
 class _Sender:
-    """Sends batches, at most SLOTS ahead of the one who takes them."""
+    """Sends batches, as many ahead of the one who takes them as there are slots."""
 
     def __init__(
         self, files: CaptureFiles, look: Look, shared: mmap.mmap, sink: int, free: int
@@ -303,17 +340,21 @@ class _Sender:
 
     def run(self) -> None:
         try:
-            for number, batch in enumerate(self.streams.batches()):
-                if number >= SLOTS and not os.read(self.free, 1):
+            slots = list(range(MOST - 1, -1, -1))
+            for batch in self.streams.batches():
+                slots = slots or list(os.read(self.free, MOST))
+                if not slots:
                     return  # nobody wants more
-                _send(self.sink, self._part(batch, number % SLOTS * ROOM))
+                slot = slots.pop()
+                part, used = self._part(batch, slot)
+                _send(self.sink, part, self.shared, slot * ROOM + used, (slot + 1) * ROOM)
         except ShorterError as error:
             self.files.became_shorter(error)
         notes = self.files.notes
         last = _Last(
             self._files(), self.streams.stats, self.streams.findings, notes.names, notes.dropped
         )
-        _send(self.sink, last)
+        _send(self.sink, last, self.shared, 0, 0)
 
     def _files(self) -> _Files:
         """What is new since the last batch."""
@@ -329,7 +370,8 @@ class _Sender:
             news.known, self.told = (interfaces, sections, comments), told
         return news
 
-    def _part(self, batch: StreamBatch, slot: int) -> _Part:
+    def _part(self, batch: StreamBatch, slot: int) -> tuple[_Part, int]:
+        """The batch as it is sent, and how many bytes of the slot it takes."""
         events: list[Any] = []
         rows: list[Pieces] = []
         chunks, looks = [], []
@@ -342,8 +384,9 @@ class _Sender:
             place = -1
             if at + event.length <= ROOM:
                 place = at
-                self._copy(event.pieces, slot + at)
-                looks.append(self.look(self.shared[slot + at : slot + at + event.length]))
+                start = slot * ROOM + at
+                self._copy(event.pieces, start)
+                looks.append(self.look(self.shared[start : start + event.length]))
                 at += event.length
             chunks.append(
                 (len(events), event.connection, event.direction, low, high, place, len(looks) - 1)
@@ -355,10 +398,11 @@ class _Sender:
         clients = {
             e.connection: self.streams.connections[e.connection].client for e in batch.events
         }
-        return _Part(
-            batch.first, batch.last, events, batch.findings, batch.connections, clients, pieces,
-            chunks, looks, self._files(),
+        part = _Part(
+            slot, batch.first, batch.last, events, batch.findings, batch.connections, clients,
+            pieces, chunks, looks, self._files(),
         )  # fmt: skip
+        return part, at
 
     def _copy(self, pieces: Pieces, to: int) -> None:
         """Put the bytes of pieces into the shared memory."""
