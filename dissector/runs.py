@@ -18,8 +18,8 @@ import numpy as np
 from .capture.frames import distinct
 from .lines import Lines
 from .memory import give_back_freed_memory
+from .objects import AHEAD, Objects
 from .objects import BLOCK as OBJECTS
-from .objects import OWN, Objects
 from .parallel import HELD, Part, is_file, joined, processors, write_in_order
 from .progress import Progress
 from .quick import QUICK, ROWS, Kind
@@ -121,7 +121,7 @@ class Runs:
             give_back_freed_memory()
             progress = self.capture.progress if is_file(out) else None
             told = _Told(progress, len(rest))
-            held = OWN if fields else HELD  # objects are made as they are written
+            held = AHEAD if fields else HELD
             write_in_order(out, rest, lambda some: told.parts(self._parts(some, fields)), held=held)
             told.end()
 
