@@ -18,6 +18,7 @@ from .pieces import (
     BOUNDARY,
     COMMIT_PREPARED,
     ENDS,
+    OTHER,
     PREPARE,
     ROLLBACK_PREPARED,
     STREAM_ABORT,
@@ -64,7 +65,7 @@ _STATES = {
     State.CUT: "its end is not in the capture",
 }
 
-_AFTER = np.zeros(ROLLBACK_PREPARED + 1, np.uint8)
+_AFTER = np.zeros(OTHER + 1, np.uint8)
 """Code of the message that came last -> State."""
 _AFTER[[STREAM_COMMIT, STREAM_ABORT]] = State.COMMITTED, State.ABORTED
 _AFTER[[PREPARE, STREAM_PREPARE]] = State.PREPARED

@@ -10,15 +10,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .capture.frames import distinct
 from .rows import BACKEND, BLOCK
 from .schemas import Path, Tables
 
 Array = NDArray[Any]
 
 (
-    NONE, BEGIN, STREAM_START, BOUNDARY, COMMIT, PREPARE, STREAM_STOP, STREAM_COMMIT,
-    STREAM_ABORT, STREAM_PREPARE, COMMIT_PREPARED, ROLLBACK_PREPARED, CHANGE, NOTE, OTHER,
+    NONE, BEGIN, STREAM_START, BOUNDARY, STREAM_COMMIT, STREAM_ABORT, STREAM_PREPARE,
+    COMMIT_PREPARED, ROLLBACK_PREPARED, COMMIT, PREPARE, STREAM_STOP, CHANGE, NOTE, OTHER,
 ) = range(15)  # fmt: skip
+"""What is asked for together stands side by side: see `among`."""
 
 _CODES = {
     "Begin": BEGIN,
@@ -46,6 +48,10 @@ OPENERS = (BEGIN, STREAM_START, BOUNDARY, *ENDS)
 
 FEW = 100
 """Transactions whose messages are counted one by one when they are asked for: then, all at once."""
+
+
+FEW_STREAMS = 8
+"""Connections whose messages are looked for by themselves."""
 
 
 def _code(path: Path) -> int:
@@ -138,6 +144,10 @@ def by_stream(streams: Array, mask: Array) -> Iterator[tuple[int, Array]]:
         return
     of = streams[places]
     if (of[1:] < of[:-1]).any():
+        each = distinct(of)
+        if len(each) <= FEW_STREAMS:
+            yield from ((int(one), places[of == one]) for one in each)
+            return
         order = np.argsort(of, kind="stable")
         places, of = places[order], of[order]
     edges = [0, *(np.flatnonzero(of[1:] != of[:-1]) + 1).tolist(), len(of)]
@@ -284,6 +294,11 @@ def _turns(marked: Marked) -> tuple[Array, Array]:
 
 
 def among(code: Array, which: tuple[int, ...]) -> Array:
+    """Which codes (uint8) are among a few."""
+    low, high = min(which), max(which)
+    if high - low == len(which) - 1:  # side by side: one comparison, smaller ones wrap
+        within: Array = code - np.uint8(low) <= high - low
+        return within
     table = np.zeros(OTHER + 1, bool)
     table[list(which)] = True
     found: Array = table[code]
