@@ -138,21 +138,21 @@ class _Steps:
         }  # fmt: skip
         for i in range(int(count.max(initial=0))):
             which = np.flatnonzero(count > i)
-            item = base[which] + i
-            sorts = self.fields.item_sort[item]
+            item = base.take(which) + i
+            sorts = self.fields.item_sort.take(item)
             for sort in np.flatnonzero(np.bincount(sorts)).tolist():
                 mine = np.flatnonzero(sorts == sort)
-                ways[sort](which[mine], item[mine])
+                ways[sort](which.take(mine), item.take(mine))
         self.odd |= self.at != self.ends
 
     def _add(self, which: Array, cells: Array, lengths: Array | int) -> None:
-        self.slots.add(self.rows[which], cells, lengths)
+        self.slots.add(self.rows.take(which), cells, lengths)
 
     def _text(self, which: Array, item: Array) -> None:
         """What stands before a value."""
-        slots, fields, rows = self.slots, self.fields, self.rows[which]
-        double = item * 2 + (slots.size[rows] == 0)
-        slots.add(rows, fields.text, fields.length[double], double)
+        slots, fields, rows = self.slots, self.fields, self.rows.take(which)
+        double = item * 2 + (slots.size.take(rows) == 0)
+        slots.add(rows, fields.text, fields.length.take(double), double)
         if fields.wide:
             slots.extra[rows] += fields.item_extra[item]
 
@@ -160,7 +160,8 @@ class _Steps:
 
     def _values(self, which: Array, item: Array) -> Array:
         """The numbers, unsigned, of 64 bits."""
-        at, widths = self.begins[which] + self.fields.item_at[item], self.fields.item_width[item]
+        at = self.begins.take(which) + self.fields.item_at.take(item)
+        widths = self.fields.item_width.take(item)
         found = np.flatnonzero(np.bincount(widths)).tolist()
         if len(found) == 1:
             return self.view(found[0])[at].astype(np.uint64)
@@ -192,7 +193,7 @@ class _Steps:
         found, places = distinct(seconds - least, int(seconds.max()) - least + 1)
         texts = [SECONDS[s + least].encode() for s in found.tolist()]
         cells = np.empty(len(which), _TIME)
-        cells["second"] = packed(texts, _SECOND)[places]
+        cells["second"] = packed(texts, _SECOND).take(places)
         cells["fraction"] = last_bytes(decimal(micros + _MICROS)[0], 6)
         cells["zone"] = _ZONE
         lengths = np.full(len(which), _TIME.itemsize)

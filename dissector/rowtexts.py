@@ -157,7 +157,7 @@ class _Walk:
         rows = self.rows
         rows.shape()
         letter_at = begins + rows.letter_at[kinds]
-        letters = _LETTER[self.run_.u1[np.minimum(letter_at, self.limit)]]
+        letters = _LETTER.take(self.run_.u1.take(np.minimum(letter_at, self.limit)))
         bases = rows.bases[kinds, letters]
         if (bases[:, 0] < 0).any():
             keys = kinds * (len(LETTERS) + 1) + letters
@@ -195,7 +195,7 @@ class _Walk:
             self.slots.extra[r] += self.rows.extra[kinds]
         for part, lengths in self.rows.subjects:
             if len(r):
-                self.slots.add(r, part, lengths[kinds], kinds)
+                self.slots.add(r, part, lengths.take(kinds), kinds)
                 more = lengths[kinds] == WINDOW
                 r, kinds = r[more], kinds[more]
 
@@ -213,7 +213,7 @@ class _Walk:
         while len(r) >= FEW:
             r = self._step(r, i)
             i += 1
-            more = (self.columns[r] > i) & (self.slots.characters(r) <= WIDTH)
+            more = (self.columns.take(r) > i) & (self.slots.characters(r) <= WIDTH)
             if i > SHOWN:
                 more &= (self.shown[r] <= SHOWN) | (self.second[r] >= 0)
             r = r[more]
@@ -231,11 +231,11 @@ class _Walk:
     def _items(self, r: Array, i: int) -> tuple[Array, Array, Array]:
         """Rows, their items and the classes of these, for column `i`; unknown ones are learned."""
         for attempt in (0, 1):
-            codes = _CODE[self.run_.u1[self.at[r]]]
+            codes = _CODE.take(self.run_.u1.take(self.at.take(r)))
             strange = codes.max(initial=0) == len(KINDS)
-            item = self.base[r] + (np.minimum(codes, len(KINDS) - 1) if strange else codes)
+            item = self.base.take(r) + (np.minimum(codes, len(KINDS) - 1) if strange else codes)
             item += i * len(KINDS)
-            sort = self.tables.sort[item]
+            sort = self.tables.sort.take(item)
             if strange:
                 sort[codes == len(KINDS)] = UNKNOWN
             elif sort.max(initial=0) < UNKNOWN:
@@ -255,7 +255,7 @@ class _Walk:
     def _step(self, r: Array, i: int) -> Array:
         """Column `i` of the rows `r`, which all have it: the rows that could be stepped over."""
         kept, item, sort = self._items(r, i)
-        r, at = kept, self.at[kept]
+        r, at = kept, self.at.take(kept)
         valued = item % len(KINDS) >= VALUED
         size = self.run_.view(4)[at + 1].astype(np.int64)
         begin = at + 5
@@ -263,7 +263,7 @@ class _Walk:
             size *= valued
             begin -= 4 * ~valued
         self.at[r] = np.minimum(begin + size, self.limit)
-        shown = self.shown[r]
+        shown = self.shown.take(r)
         counts = np.bincount(sort, minlength=UNKNOWN).tolist()
         if counts[NOT_SENT] or i > SHOWN:
             seen = (sort != NOT_SENT) & (shown <= SHOWN)
@@ -293,11 +293,13 @@ class _Walk:
         for mask, view in ((small, self.small), (large, self.large)):
             which = np.flatnonzero(mask)
             if len(which):
-                cells, lengths, bad = shown_values(view[begin[which]], size[which], sort[which])
+                cells, lengths, bad = shown_values(
+                    view[begin.take(which)], size.take(which), sort.take(which)
+                )
                 if bad is not None:
                     slow = np.concatenate([slow, which[bad]])
                     cells, lengths, which = cells[~bad], lengths[~bad], which[~bad]
-                parts.append((r[which] if len(which) < len(r) else r, cells, lengths))
+                parts.append((r.take(which) if len(which) < len(r) else r, cells, lengths))
                 cut = which[size[which] > VALUE] if view is self.large else which[:0]
                 if len(cut):
                     slots.extra[r[cut]] += CUT
@@ -307,7 +309,7 @@ class _Walk:
             rest[slow] = False
             r, item, first = r[rest], item[rest], first[rest]
         double = item * 2 + first
-        slots.add(r, tables.text, tables.length[double], double)
+        slots.add(r, tables.text, tables.length.take(double), double)
         if tables.wide:
             slots.extra[r] += tables.extra[item]
         for rows, cells, lengths in parts:

@@ -43,7 +43,7 @@ def shown_values(cells: Array, size: Array, sort: Array) -> tuple[Array, Array, 
     numeric = sort != QUOTED
     held = np.minimum(size, VALUE + 1)
     words = cells.view(np.uint64).reshape(count, -1)
-    words &= _MASKS[width][held].view(np.uint64).reshape(count, -1)
+    words &= _MASKS[width].take(held).view(np.uint64).reshape(count, -1)
     seen = cells.view(np.uint8).reshape(count, width)
     bad = _odd(seen, held, numeric, sort == FLOATING)
     empty = numeric & ((size == 0) | (size > VALUE))
@@ -57,9 +57,11 @@ def shown_values(cells: Array, size: Array, sort: Array) -> tuple[Array, Array, 
         lengths[cut] += CUT
     which = np.flatnonzero(quoted)
     if len(which) == count:
-        words |= _QUOTES[width][held].view(np.uint64).reshape(count, -1)
+        words |= _QUOTES[width].take(held).view(np.uint64).reshape(count, -1)
     elif len(which):
-        words[which] |= _QUOTES[width][held[which]].view(np.uint64).reshape(len(which), -1)
+        words[which] |= (
+            _QUOTES[width].take(held.take(which)).view(np.uint64).reshape(len(which), -1)
+        )
     return cells, lengths, bad
 
 
@@ -68,7 +70,7 @@ def plain_values(cells: Array, size: Array) -> tuple[Array, Array]:
     that are shown whole and as they are, with or without quotes."""
     held = np.minimum(size, VALUE + 1)
     words = cells.view(np.uint64).reshape(len(cells), -1)
-    words &= _MASKS[WINDOW][held].view(np.uint64).reshape(len(cells), -1)
+    words &= _MASKS[WINDOW].take(held).view(np.uint64).reshape(len(cells), -1)
     seen = cells.view(np.uint8).reshape(len(cells), WINDOW)
     plain = (seen - np.uint8(32)) <= 94
     for letter in b"'\"\\":

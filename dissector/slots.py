@@ -256,7 +256,7 @@ class Slots:
         them, or with `which` a table of cells and which of these each line gets."""
         if cells.ndim == 2:
             cells = cells.view(f"V{cells.shape[1]}")[:, 0]
-        start = self.size[rows]
+        start = self.size.take(rows)
         if which is not None:
             which = which.astype(np.int32)
         self._cells.append((rows, cells, which, start.astype(np.int32)))
@@ -285,7 +285,7 @@ class Slots:
 
     def characters(self, rows: Array) -> Array:
         """How many characters lines have so far."""
-        return self.size[rows] - self.extra[rows]
+        return self.size.take(rows) - self.extra.take(rows)
 
     def cut(self, rows: Array, characters: int) -> None:
         """Cut summaries, whose characters are all of one byte, to so many and "…"."""
@@ -303,7 +303,7 @@ class Slots:
         last: Array | None = None
         for rows, cells, which, start in self._cells:
             if rows is not last:
-                last, begin, most = rows, begins[rows], limit[rows]
+                last, begin, most = rows, begins.take(rows), limit.take(rows)
             at = begin + (np.minimum(start, most) if bounded else start)
             windows(out, cells.itemsize)[at] = (
                 cells if which is None else cells.take(which, mode="clip")
