@@ -79,9 +79,10 @@ def _looked_through(capture: Capture, c: dict[str, Any], wanted: Array, needs: H
     starts = begins[whole]
     ends = starts + c["length"][wanted[whole]]
     has = np.zeros(len(whole), bool)
-    parts = [*needs.parts, _BINARY] if needs.binary else needs.parts
-    for part in parts:
-        _mark(read.data, part, starts.tolist(), ends.tolist(), has)
+    data = read.data.lower() if needs.caseless else read.data
+    parts = [part.lower() if needs.caseless else part for part in needs.parts]
+    for part in [*parts, _BINARY] if needs.binary else parts:
+        _mark(data, part, starts.tolist(), ends.tolist(), has)
     if needs.numbers and len(whole):
         at = np.array(_exponents(read.data), np.int64)
         has[np.searchsorted(starts, at, side="right") - 1] = True

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
+import string
 import struct
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from transforms import conversation, frames, pcap
@@ -17,6 +21,7 @@ from dissector.holding import holder
 from dissector.node import leaves
 from dissector.query.columns import COLUMNS
 from dissector.query.needs import _SURE, needed
+from dissector.query.patterns import literals
 from dissector.query.values import Literal
 from dissector.view import Capture, open_capture
 
@@ -71,6 +76,8 @@ def test_what_is_found_is_the_same(capture: Capture) -> None:
     expressions = ["value == 1", "value == 0.5", "value in {1, 2, 30}", 'value == "nowhere"',
                    "value contains e", "not value == 2", "value != 1", "value in {1..3}",
                    'query contains "select" or value contains "a"', "gid or value == 7",
+                   'value ~ "a|1"', 'value matches "^[a-z]+e"', 'value ~* "E.?|0$"', 'value ~ "."',
+                   'query ~* "SELECT|insert +into" or value ~ "\\d1"', 'not value ~ "a"',
                    "xid > 0 and not (value contains 1 and column.name contains i)"]  # fmt: skip
     for text in texts(capture):
         if '"' in text or "\\" in text or not text.isprintable():
@@ -90,6 +97,8 @@ def test_messages_without_the_bytes_are_not_opened() -> None:
     capture = open_capture([str(CAPTURES / "pg18-proto4.pcap")]).read()
     for expression in (
         'value == "no such text"',
+        'value ~ "^no such.*text|nothing [a-z]+ at all$"',
+        'value ~* "NO suCH.*"',
         "start_lsn == 1/2345678",
         "relation_oid == 987654",
     ):
@@ -141,6 +150,68 @@ def test_ascii_in_a_text_is_in_its_bytes(codec: str) -> None:
             data = bytes((first, second))
             for run in _SURE.findall(data.decode(codec, "surrogateescape")):
                 assert run.encode() in data
+
+
+TOKENS = ["a", "b", "c", "1", " ", ".", "*", "+", "?", "|", "(", "(?:", ")", "[ab]", "[^a]", "[]a]",
+          "{0}", "{2}", "{1,}", "{,2}", "{", "}", "^", "$", "\\b", "\\d", "\\.", "\\ ", "é",
+          "(?i)", "(?=", "\\1", "\\x61", "[[:alpha:]]", "(?P<n>"]  # fmt: skip
+"""Of which expressions are made."""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_an_expression_finds_has_its_texts_in_it(seed: int) -> None:
+    """For expressions of all kinds of signs, against all short texts."""
+    dice = random.Random(seed)
+    words = ["".join(w) for n in range(5) for w in product("abC1 ", repeat=n)]
+    told = tried = 0
+    while told < 300:
+        source = "".join(dice.choices(TOKENS, k=dice.randrange(1, 7)))
+        ignore_case = dice.random() < 0.3
+        try:
+            compiled = regex.compile(source, regex.IGNORECASE if ignore_case else 0)
+        except regex.error:
+            continue
+        parts = literals(source, ignore_case)
+        tried += 1
+        if parts is None:
+            continue
+        told += 1
+        for word in words:
+            if compiled.search(word):
+                seen = word.lower() if ignore_case else word
+                wanted = [p.lower() if ignore_case else p for p in parts]
+                assert any(part in seen for part in wanted), (source, word)
+    assert told * 10 > tried
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ("no such .*", ["no such "]),
+        ("^abc$", ["abc"]),
+        ("ab+c", ["ab"]),
+        ("ab?cd", ["cd"]),
+        ("abc|de[fg]hi|x", ["abc", "de", "x"]),
+        ("a(b|c)def", ["def"]),
+        (r"1\.5\d", ["1.5"]),
+        ("(abc)", None),
+        ("abc|.", None),
+        ("(?i)abc", None),
+        (r"abc\x41", None),
+        ("[a[:digit:]]bc", None),
+        ("", None),
+        ("((", None),
+    ],
+)
+def test_texts_of_expressions(source: str, wanted: list[str] | None) -> None:
+    assert literals(source) == wanted
+
+
+def test_letters_that_have_another_case_beyond_ascii_are_not_looked_for() -> None:
+    beyond = "".join(map(chr, range(128, 0x3000)))
+    for letter in string.ascii_letters:
+        also = regex.compile(letter, regex.IGNORECASE).search(beyond)
+        assert (literals(letter, ignore_case=True) is None) == bool(also), letter
 
 
 def message(kind: bytes, body: bytes = b"") -> bytes:

@@ -49,11 +49,13 @@ class Leaf:
 @dataclass(frozen=True, slots=True)
 class Held(Leaf):
     """What the bytes of a message must hold for a condition on its content: one of `parts`. Columns do not
-    tell, so for them every row may. numbers: or a number with an exponent. binary: or a value in binary."""
+    tell, so for them every row may. numbers: or a number with an exponent. binary: or a value in binary.
+    caseless: letters of ASCII count in either case."""
 
     parts: frozenset[bytes]
     numbers: bool = False
     binary: bool = False
+    caseless: bool = False
 
     def mask(self, index: IndexLike, start: int, stop: int) -> Mask:
         return np.ones(stop - start, bool)
@@ -61,8 +63,9 @@ class Held(Leaf):
     def either(self, other: Held) -> Held:
         """What holds where this one or the other does."""
         return Held(
-            self.parts | other.parts, self.numbers or other.numbers, self.binary or other.binary
-        )
+            self.parts | other.parts, self.numbers or other.numbers, self.binary or other.binary,
+            self.caseless or other.caseless,
+        )  # fmt: skip
 
 
 @dataclass(eq=False, slots=True)

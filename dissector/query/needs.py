@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from .columns import Held
+from .patterns import literals
 from .values import Item, Literal
 
 _SURE = re.compile(r"[ -\[\]-}]+")
@@ -23,6 +24,8 @@ def needed(op: str, items: list[Item], value: bool) -> Held | None:
 
     value: of a row, where numbers without quotes are compared as numbers, and which may be sent in binary.
     """
+    if op in ("matches", "~*"):
+        return _found(op, items[0], value)
     if op not in ("==", "in", "contains"):
         return None
     parts, numbers = set(), False
@@ -39,6 +42,18 @@ def needed(op: str, items: list[Item], value: bool) -> Held | None:
             return None
         parts.add(part.encode())
     return Held(frozenset(parts), numbers, value)
+
+
+def _found(op: str, item: Item, value: bool) -> Held | None:
+    """What must be there for a regular expression to find something."""
+    if not isinstance(item, Literal):
+        return None
+    caseless = op == "~*"
+    texts = literals(item.raw if item.quoted else item.text, caseless)
+    parts = {max(_SURE.findall(text), key=len, default="") for text in texts or ("",)}
+    if "" in parts:
+        return None
+    return Held(frozenset(part.encode() for part in parts), binary=value, caseless=caseless)
 
 
 def _digits(text: str) -> str | None:
