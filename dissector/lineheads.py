@@ -116,13 +116,6 @@ class LineHeads:
         cells["zone"] = ord("Z")
         return cells.view(f"V{parts.itemsize}")
 
-    def one(self, row: int) -> bytes:
-        """The head of one line by itself."""
-        return b"".join(
-            cells[row if which is None else which[row]].tobytes()[cells.itemsize - lengths[row] :]
-            for lengths, cells, which in self.cells
-        )
-
     def write(self, out: Array, begins: Array) -> None:
         """Write the heads of the lines that are not slow, which begin at `begins` in `out`: from the last
         cell to the first, since what is before a text in its window is written over by the next."""

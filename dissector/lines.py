@@ -213,21 +213,18 @@ class _Block:
         head = LineHeads(self.lines, self.c, self.slow, self.bytes.records)
         size = head.size
         slots = self.slots
-        short = np.flatnonzero((size < WINDOW) & ~self.slow).tolist()
-        joined = {
-            row: head.one(row) + slots.whole[row] + b"\n" for row in short if row in slots.whole
-        }
-        self.slow |= size < WINDOW
-        for row in slots.whole:
-            slots.size[row] = len(slots.whole[row])
-            slots.extra[row] = slots.size[row]  # it was cut before
-        whole = {row: text for row, text in slots.whole.items() if not self.slow[row]}
-        slots.whole = dict.fromkeys(np.flatnonzero(self.slow).tolist(), b"")
-        lines = {
-            row: joined.get(row) or self.lines.slow(int(self.c["number"][row]))
-            for row in slots.whole
-        }
-        slots.whole.update(whole)
+        rows = np.fromiter(slots.whole, np.int64, len(slots.whole))
+        slots.size[rows] = np.fromiter(map(len, slots.whole.values()), np.int64, len(rows))
+        slots.extra[rows] = slots.size[rows]  # it was cut before
+        # a window that goes on into the next line is written over by that one's head, if it is so long,
+        # or by all of that line
+        short = size < WINDOW
+        short[rows] = False
+        self.slow |= short
+        slow = np.flatnonzero(self.slow).tolist()
+        lines = {row: self.lines.slow(int(self.c["number"][row])) for row in slow}
+        whole = [item for item in slots.whole.items() if item[0] not in lines]
+        slots.whole.update(dict.fromkeys(slow, b""))
         cut = (slots.size > WIDTH) & (slots.extra == 0) & ~self.slow
         slots.cut(np.flatnonzero(cut), WIDTH - 1)
         total = size + slots.size + 1
@@ -235,7 +232,7 @@ class _Block:
             size[row] = 0
             total[row] = len(text)
         long = (slots.size - slots.extra > WIDTH) & ~self.slow
-        room = np.maximum(total, WINDOW) + long * len(_CUT)
+        room = total + long * len(_CUT)
         begins = np.cumsum(room) - room
         out = np.empty(int(room.sum()) + 2 * WINDOW, np.uint8)
         slots.write(out, begins + size)
@@ -245,11 +242,12 @@ class _Block:
         for row, text in lines.items():
             at = int(begins[row])
             view[at : at + len(text)] = text
-        for row, text in whole.items():
-            at = int(begins[row] + size[row])
+        middles = begins + size
+        places = middles[np.array([row for row, _ in whole], np.int64)].tolist()
+        for at, (_, text) in zip(places, whole, strict=True):
             view[at : at + len(text)] = text
         which = np.flatnonzero(room > total)
-        return view[: _close_up(view, begins, begins + size, begins + total, which, long)]
+        return view[: _close_up(view, begins, middles, begins + total, which, long)]
 
     # -- summaries
 
@@ -290,17 +288,18 @@ class _Block:
 
     def _alone(self, r: Array) -> None:
         """Messages that are looked at one by one."""
-        begins, kinds = self.bytes.begins[r], self.lines._kinds
+        begins, data, whole = self.bytes.begins[r], self.data, self.slots.whole
         ends = begins + self.c["length"][r]
+        ways = [kind.alone for kind in self.lines._kinds]
         for row, kind, begin, end in zip(
             r.tolist(), self.kind[r].tolist(), begins.tolist(), ends.tolist(), strict=True
         ):
-            alone = kinds[kind].alone
-            text = alone(self.data[begin:end], partial(self._opened, row)) if alone else None
+            alone = ways[kind]
+            text = alone(data[begin:end], partial(self._opened, row)) if alone else None
             if text is None:
                 self.slow[row] = True
             else:
-                self.slots.whole[row] = text
+                whole[row] = text
 
 
 def _close_up(

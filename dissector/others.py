@@ -57,16 +57,19 @@ class Other:
 
     def text(self, data: bytes, opened: Callable[[], MessageView]) -> bytes:
         """The summary of the message `data`, UTF-8."""
-        if self._rows is not None:
-            with suppress(UnusualError):
-                return self._rows.read(data, 0, len(data), lambda: self._bare(data))[0].encode()
         found = self._known.get(data)
-        if found is None:
-            found = summary(self._bare(data), self.secrets).encode()
-            if len(data) <= SHORT:
-                if len(self._known) >= KEPT:
-                    self._known.clear()
-                self._known[data] = found
+        if found is not None:
+            return found
+        if self._rows is not None:
+            try:
+                return self._rows.read(data, 0, len(data), lambda: self._bare(data))[0].encode()
+            except UnusualError:
+                pass
+        found = summary(self._bare(data), self.secrets).encode()
+        if len(data) <= SHORT:
+            if len(self._known) >= KEPT:
+                self._known.clear()
+            self._known[data] = found
         return found
 
     def _bare(self, data: bytes) -> Bare:
