@@ -42,7 +42,7 @@ PIECES = 900
 OWN = 1 << 20
 """Bytes of a part that are no other's, after which it ends: one COPY message may say a megabyte."""
 
-AHEAD = 1 << 22
+AHEAD = 1 << 21
 """Bytes of objects that a process makes before it is its turn to write."""
 
 PADDING = 2 * WINDOW
