@@ -1,5 +1,6 @@
 """A look at bytes before anybody knows what they are: which CopyData messages follow each other in them, what
-the WAL data in these says of itself, and which are row changes whose tuples are sound.
+the WAL data in these says of itself, and which are sound row changes, or sound messages of a fixed length
+(Begin, Commit).
 
 Nothing here decides anything: who follows the session takes what fits what it knows, and looks for itself
 where nothing fits. So this may be done in another process.
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from . import catalogue
 from .capture.marks import marks_of
 from .decode import probes
+from .pgoutput_state import TEACHING
 from .recognise import HEADER
 from .rows import NO_LSN
 from .shapes import ROOM, Run, Shape, among, check_head, shape_of
@@ -27,7 +29,7 @@ from .tuples import Tuples, sound
 Array = NDArray[Any]
 
 NOTHING, WHOLE, STREAMED = range(3)
-"""form: nothing is known; a sound row change outside a stream segment, or inside one."""
+"""form: nothing is known; a sound message as it is outside a stream segment, or inside one."""
 
 NEWEST = max(catalogue.RELEASES)
 
@@ -46,9 +48,9 @@ class Told:
     """What is known of messages, one entry each.
 
     kind uint8: type byte of the pgoutput message in sound WAL data, 0 where this is something else.
-    lsn uint64: start of that WAL data. form uint8: see above; only of row changes are known xid, oid
-    uint32: their own xid and their relation's OID, 0 for none; old, new int16: columns of their tuples,
-    -1 for none.
+    lsn uint64: start of that WAL data. form uint8: see above; only where there is one are known xid, oid
+    uint32: its own xid and its relation's OID, 0 for none; old, new int16: columns of its tuples, -1 for
+    none.
     """
 
     kind: Array
@@ -115,54 +117,52 @@ class Ahead:
 
 
 @dataclass(frozen=True, slots=True)
-class RowForm:
-    """How a row change of one kind is read: its shape, and (offset, width) of its xid, None for none,
-    and of its relation's OID."""
+class Form:
+    """How messages of one kind are read: their shape, and (offset, width) of their xid and of their
+    relation's OID, None for none; those with an OID are row changes."""
 
     shape: Shape
     xid: tuple[int, int] | None
-    oid: tuple[int, int]
+    oid: tuple[int, int] | None
 
 
 @cache
-def row_form(message: Message, dialect: Dialect) -> RowForm | None:
-    """None where messages of this kind are no row changes, or cannot be checked many at once."""
+def read_form(message: Message, dialect: Dialect) -> Form | None:
+    """None where messages of this kind are neither row changes nor of a fixed length, say more than their
+    xid, or cannot be checked many at once."""
     shape = shape_of(message, dialect)
-    if not (shape.plain and shape.tuples):
-        return None
     known = probes("pgoutput", message.name, dialect)
-    if "relation_oid" not in known:
+    if not shape.plain or shape.carries or shape.tail or message.name in TEACHING:
         return None
-    return RowForm(
-        replace(shape, severity=0),
-        known["xid"][:2] if "xid" in known else None,
-        known["relation_oid"][:2],
-    )
+    if shape.tuples != ("relation_oid" in known) or "subxid" in known or "flags" in known:
+        return None
+    xid, oid = (known[n][:2] if n in known else None for n in ("xid", "relation_oid"))
+    return Form(replace(shape, severity=0), xid, oid)
 
 
 @cache
-def _row_forms(form: int) -> dict[int, RowForm]:
+def _forms(form: int) -> dict[int, Form]:
     """By type byte, in the newest release."""
     streamed = form == STREAMED
     dialect = Dialect(
         NEWEST, proto_version=4 if streamed else 1, in_stream=streamed, copy="pgoutput"
     )
-    each = {m: row_form(m, dialect) for m in catalogue.in_layer("pgoutput") if m.tag}
+    each = {m: read_form(m, dialect) for m in catalogue.in_layer("pgoutput") if m.tag}
     return {ord(str(m.tag)): found for m, found in each.items() if found is not None}
 
 
 @cache
-def _is_row() -> Array:
-    """By type byte: whether it is that of a row change."""
+def _has_form() -> Array:
+    """By type byte: whether its messages are looked at."""
     table = np.zeros(256, bool)
-    table[list(_row_forms(WHOLE))] = True
+    table[list(_forms(WHOLE))] = True
     return table
 
 
-def form_of(tag: int, found: RowForm | None) -> int:
+def form_of(tag: int, found: Form | None) -> int:
     """Which form messages with this type byte are of that are read in this way; NOTHING for none."""
     for form in (WHOLE, STREAMED):
-        if found is not None and _row_forms(form).get(tag) == found:
+        if found is not None and _forms(form).get(tag) == found:
             return form
     return NOTHING
 
@@ -195,10 +195,10 @@ def look_ahead(data: Any) -> Ahead:
     if not good.all():
         fit, kinds, lsns = fit[good], kinds[good], lsns[good]
     told.kind[fit], told.lsn[fit] = kinds, lsns
-    rows = _is_row()[kinds]
-    fit, kinds = fit[rows], kinds[rows]
+    some = _has_form().take(kinds)
+    fit, kinds = fit[some], kinds[some]
     if len(fit) and int((ends - starts)[fit].sum()) <= MOST * len(raw):
-        _look_at_rows(run, fit, kinds, inside, told)
+        _look_inside(run, fit, kinds, inside, told)
     return found
 
 
@@ -245,15 +245,23 @@ def _following(data: Any, raw: Array) -> tuple[Array, Array, Array]:
     return marks[keep], after[keep], np.array(breaks, np.int64)
 
 
-def _look_at_rows(run: Run, fit: Array, kinds: Array, inside: int, told: Told) -> None:
-    """Fill in what is known of the messages `fit`, which have the type bytes of row changes."""
+def _look_inside(run: Run, fit: Array, kinds: Array, inside: int, told: Told) -> None:
+    """Fill in what is known of the messages `fit`, which have the type bytes `kinds`."""
     parts: list[Tuples] = []
     forms: list[tuple[Array, int]] = []
-    for tag, usual in _row_forms(WHOLE).items():
+    for tag, usual in _forms(WHOLE).items():
         mine = fit[kinds == tag]
         if not len(mine):
             continue
         shape = usual.shape
+        if usual.oid is None:
+            at, end = run.starts[mine] + inside, run.ends[mine]
+            heads = run.heads(at, max(shape.size, 1))
+            good = check_head(heads, shape, at, end)
+            if usual.xid is not None:
+                told.xid[mine] = heads.field(*usual.xid)
+            told.form[mine[good]] = WHOLE
+            continue
         letters = (*shape.old, shape.new) if shape.new >= 0 else shape.old
         at, end = run.starts[mine] + inside, run.ends[mine]
         here = among(run.u1[np.minimum(at + shape.size, end)], letters)
@@ -263,14 +271,17 @@ def _look_at_rows(run: Run, fit: Array, kinds: Array, inside: int, told: Told) -
         ):
             if not len(chosen):
                 continue
-            one = _row_forms(form)[tag]
+            one = _forms(form)[tag]
             heads = run.heads(begin, one.shape.size)
             good = check_head(heads, one.shape, begin, run.ends[chosen])
+            assert one.oid is not None
             told.oid[chosen] = heads.field(*one.oid)
             if one.xid is not None:
                 told.xid[chosen] = heads.field(*one.xid)
             parts.append((chosen[good], begin[good] + one.shape.size, one.shape))
             forms.append((chosen[good], form))
+    if not parts:
+        return
     columns = np.full((2, len(run)), -1, np.int32)
     good = sound(run, parts, columns, NEWEST)
     for chosen, form in forms:

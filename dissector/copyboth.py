@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 
 from . import catalogue
-from .ahead import NEWEST, NOTHING, Told, form_of, row_form, wal_shape
+from .ahead import NEWEST, NOTHING, Told, form_of, read_form, wal_shape
 from .annotate import annotate
 from .bulk import Answers, Array, grouped
 from .decode import probes
@@ -44,10 +44,11 @@ def _places(layer: str, message: Message, dialect: Dialect) -> dict[str, tuple[i
 
 
 @cache
-def _forms(outside: Dialect, inside: Dialect) -> tuple[Array, Array]:
-    """By key (type byte, 0x100 in-stream): which form row changes are of, 255 for none; and the severity
-    of what is wrong with every one of them."""
+def _forms(outside: Dialect, inside: Dialect) -> tuple[Array, Array, Array]:
+    """By key (type byte, 0x100 in-stream): which form messages are of, 255 for none; the severity of what
+    is wrong with every one of them; and whether they are row changes."""
     forms, severities = np.full(_NONE + 1, 255, np.uint8), np.zeros(_NONE + 1, np.uint8)
+    rows = np.zeros(_NONE + 1, bool)
     for bit, dialect in ((0, outside), (0x100, inside)):
         if not alike(dialect.release, NEWEST):
             continue
@@ -55,11 +56,13 @@ def _forms(outside: Dialect, inside: Dialect) -> tuple[Array, Array]:
             message = catalogue.lookup("pgoutput", tag, dialect.release, dialect)
             if message is None:
                 continue
-            form = form_of(tag, row_form(message, dialect))
-            if form != NOTHING:
+            read = read_form(message, dialect)
+            form = form_of(tag, read)
+            if read is not None and form != NOTHING:
                 forms[tag | bit] = form
                 severities[tag | bit] = shape_of(message, dialect).severity
-    return forms, severities
+                rows[tag | bit] = read.oid is not None
+    return forms, severities, rows
 
 
 def _reach(shape: Shape, known: dict[str, tuple[int, int, bool]]) -> int:
@@ -224,13 +227,13 @@ class CopyBoth:
         )  # fmt: skip
         if told is None:
             return work
-        forms, severities = _forms(*dialects)
-        known = told.form == forms[keys]
+        forms, severities, rows = _forms(*dialects)
+        known = told.form == forms.take(keys)
         np.copyto(work.own, told.xid, where=known)
         np.copyto(work.oids, told.oid, where=known)
         np.copyto(work.columns[0], told.old, where=known)
         np.copyto(work.columns[1], told.new, where=known)
-        work.has_oid |= known
+        work.has_oid |= known & rows.take(keys)
         if severities.any():
             answers.severity[known] = severities[keys[known]]
         work.left = np.flatnonzero(~known)
