@@ -30,7 +30,7 @@ from .taken import UnusualError
 from .times import SECOND, iso_time
 from .view import Capture, MessageView
 
-FIRST, BLOCK = 1024, 14 * 1024
+FIRST, BLOCK = 1024, 20 * 1024
 """Messages whose lines are made at once: of the first block, so that something is seen soon, and at most.
 Larger blocks cost less, a twentieth for a half more, but each process holds 500 bytes a message."""
 
