@@ -154,7 +154,8 @@ def test_ascii_in_a_text_is_in_its_bytes(codec: str) -> None:
 
 TOKENS = ["a", "b", "c", "1", " ", ".", "*", "+", "?", "|", "(", "(?:", ")", "[ab]", "[^a]", "[]a]",
           "{0}", "{2}", "{1,}", "{,2}", "{", "}", "^", "$", "\\b", "\\d", "\\.", "\\ ", "é",
-          "(?i)", "(?=", "\\1", "\\x61", "[[:alpha:]]", "(?P<n>"]  # fmt: skip
+          "(?i)", "(?=", "\\1", "\\x61", "[[:alpha:]]", "(?P<n>",
+          "{e<=1:[}]}", "{s<=1}"]  # fmt: skip
 """Of which expressions are made."""
 
 
@@ -201,6 +202,9 @@ def test_what_an_expression_finds_has_its_texts_in_it(seed: int) -> None:
         ("[a[:digit:]]bc", None),
         ("", None),
         ("((", None),
+        ("ab{2}c", ["a"]),
+        ("abc{e<=1}d", None),  # errors that are allowed
+        ("a{s<=1:[}]}b", None),
     ],
 )
 def test_texts_of_expressions(source: str, wanted: list[str] | None) -> None:

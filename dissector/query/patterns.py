@@ -1,7 +1,7 @@
 """Texts that whatever a regular expression finds has in it: read off the expression, without trying it.
 
 Only what is sure is told. Where an expression holds anything that is not known here (flags, lookaround,
-back references, sets within sets), nothing is.
+back references, sets within sets, errors that are allowed), nothing is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 _SINGLE = frozenset("dDwWsSbBAZ")
 """Escapes of one letter that stand for no character of their own."""
 
-_QUANTIFIER = re.compile(r"(?:[*?]|\{[^{}]*\})[?+]?|\+[?+]?")
+_QUANTIFIER = re.compile(r"(?:[*?]|\{\d*,?\d*\})[?+]?|\+[?+]?", re.ASCII)
 
 _FOLDED = re.compile(r"[iks]+", re.IGNORECASE)
 """Letters that are, without regard to case, also others than those of ASCII (the dotless i, the sign of
@@ -78,7 +78,9 @@ def _unit(source: str, at: int) -> tuple[str, int] | None:
         return None
     if sign == "(" and source[at + 1 : at + 3] == "?:":
         return "", at + 3
-    return ("" if sign in "().^$|*+?{}" else sign), at + 1
+    if sign == "{":  # no count: errors that are allowed, which may say a set of characters
+        return None
+    return ("" if sign in "().^$|*+?}" else sign), at + 1
 
 
 def _set_end(source: str, at: int) -> int:
