@@ -242,7 +242,8 @@ def _following(data: Any, raw: Array) -> tuple[Array, Array, Array]:
         first = place if follows else k + 1
         if not follows and kept and breaks[-1:] != [kept - 1]:
             breaks.append(kept - 1)
-    return marks[keep], after[keep], np.array(breaks, np.int64)
+    which = np.flatnonzero(keep)
+    return marks.take(which), after.take(which), np.array(breaks, np.int64)
 
 
 def _look_inside(run: Run, fit: Array, kinds: Array, inside: int, told: Told) -> None:
