@@ -111,6 +111,13 @@ def _steps(release: int) -> Array:
 
 
 @cache
+def _valued(release: int) -> Array:
+    """By TupleData's kind byte: whether a column of it is more than that byte, or unknown."""
+    found: Array = _steps(release) != 1
+    return found
+
+
+@cache
 def _plain_steps(release: int) -> list[int]:
     return list(_steps(release).tolist())
 
@@ -118,7 +125,7 @@ def _plain_steps(release: int) -> list[int]:
 @cache
 def _valueless(release: int) -> re.Pattern[bytes]:
     """Columns without a value, one after the other."""
-    letters = bytes(np.flatnonzero(_steps(release) == 1).tolist())
+    letters = bytes(np.flatnonzero(~_valued(release)).tolist())
     return re.compile(b"[" + re.escape(letters) + b"]+")
 
 
@@ -177,8 +184,8 @@ def _walk_sparse(run: Run, at: Array, end: Array, count: Array, release: int) ->
     size = end - at
     stop = np.cumsum(size)
     begin = stop - size  # of each tuple, in all of their bytes side by side
-    kinds = run.u1[np.repeat(at - begin, size) + np.arange(int(stop[-1]))]
-    values = np.append(np.flatnonzero(steps[kinds] != 1), stop[-1])
+    kinds = run.u1.take(np.repeat(at - begin, size) + np.arange(int(stop[-1])))
+    values = np.append(np.flatnonzero(_valued(release).take(kinds)), stop[-1])
     after = end + 1
     active, place, left = np.arange(len(at)), begin, count
     while len(active):
@@ -190,7 +197,7 @@ def _walk_sparse(run: Run, at: Array, end: Array, count: Array, release: int) ->
         after[ended] = at[ended] + place[done] - begin[ended]
         going = np.flatnonzero(~done & (place < stop[active]))
         active, place, left = active[going], place[going], left[going] - 1
-        known = steps[kinds[place]] == 5
+        known = steps.take(kinds.take(place)) == 5
         place += 5 + u4[at[active] + place - begin[active] + 1].astype(np.int64)
         going = np.flatnonzero(known & (place <= stop[active]))
         active, place, left = active[going], place[going], left[going]
