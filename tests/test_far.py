@@ -13,8 +13,9 @@ from transforms import CAPTURES, frames, joined, packets, pcap
 
 from dissector.ahead import NOTHING, STREAMED, WHOLE, look_ahead
 from dissector.bulk import walk
-from dissector.capture import Chunk, Streams, far, open_capture_files
+from dissector.capture import Chunk, Streams, far, handing, open_capture_files
 from dissector.capture.far import FarStreams
+from dissector.capture.handing import Slots
 from dissector.errors import CaptureError
 
 ROWS = {"I", "U", "D"}
@@ -45,8 +46,8 @@ ROOMS = {"none": 1, "little": 3000, "some": 30_000, "enough": 5 << 20}
 )
 def test_the_same_events(name: str, room: int, lasts: int, monkeypatch: pytest.MonkeyPatch) -> None:
     path = CAPTURES / name
-    monkeypatch.setattr(far, "ROOM", room)
-    monkeypatch.setattr(far, "LASTS", lasts)
+    monkeypatch.setattr(handing, "ROOM", room)
+    monkeypatch.setattr(handing, "LASTS", lasts)
     with open_capture_files([str(path)], batch_bytes=20_000) as files:
         wanted = told(Streams(files)), files.findings, files.secrets, files.comments, files.frames
     with open_capture_files([str(path)], batch_bytes=20_000) as files:
@@ -58,22 +59,22 @@ def test_the_same_events(name: str, room: int, lasts: int, monkeypatch: pytest.M
 def test_slots_that_are_not_needed_any_more_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """What lies beside a slot stays, wherever pages begin."""
     page = mmap.PAGESIZE
-    monkeypatch.setattr(far, "ROOM", 3 * page + 100)
-    monkeypatch.setattr(far, "MOST", 4)
-    monkeypatch.setattr(far, "LASTS", 2)
+    room = 3 * page + 100
+    for name, value in {"ROOM": room, "MOST": 4, "LASTS": 2}.items():
+        monkeypatch.setattr(handing, name, value)
     source, sink = os.pipe()
-    with mmap.mmap(-1, 4 * far.ROOM) as shared:
-        shared[:] = b"x" * len(shared)
-        child = far._Child(0, shared, -1, sink, slots=4)
-        for number, slot in enumerate([0, 1, 2, 3, 0, 1, 3, 1]):
-            child.release(slot, number)
-        os.close(sink)
-        assert os.read(source, 100) == bytes([0, 1, 3, 1, 3, 1])
-        os.close(source)
-        assert child.slots == far.LEAST == 2
-        if hasattr(mmap, "MADV_REMOVE"):
-            kept = [shared[k * far.ROOM : (k + 1) * far.ROOM].count(b"x") for k in range(4)]
-            assert kept == [far.ROOM - 3 * page, far.ROOM, far.ROOM - 2 * page, far.ROOM]
+    memory = Slots.memory()
+    memory[:] = b"x" * len(memory)
+    takes, gives = Slots(memory, sink), Slots(memory, source)
+    assert [gives.take() for _ in range(4)] == [0, 1, 2, 3]
+    for number, slot in enumerate([0, 1, 2, 3, 0, 1, 3, 1]):
+        takes.release(slot, number)
+    os.close(sink)
+    assert [gives.take() for _ in range(7)] == [0, 1, 3, 1, 3, 1, None]
+    os.close(source)
+    if hasattr(mmap, "MADV_REMOVE"):
+        kept = [memory[k * room : (k + 1) * room].count(b"x") for k in range(4)]
+        assert kept == [room - 3 * page, room, room - 2 * page, room]
 
 
 def assert_no_child() -> None:

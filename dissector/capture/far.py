@@ -8,13 +8,9 @@ ahead; where bytes do not fit there, they are read from the files here.
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import mmap
 import os
-import pickle
 import signal
-import struct
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,10 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from dissector.capture import handing
 from dissector.capture.connections import Connection
 from dissector.capture.events import Chunk, Event, Pieces, StreamBatch, StreamFinding
 from dissector.capture.files import CaptureFiles
 from dissector.capture.frames import FILE_SHIFT, OFFSET, distinct
+from dissector.capture.handing import Slots, received, send
 from dissector.capture.link import LinkStats
 from dissector.capture.tcp import Streams
 from dissector.errors import CaptureError, ShorterError
@@ -35,19 +33,8 @@ from dissector.parallel import processors
 ENOUGH = 16 << 20
 """Bytes of files from which on a second process is worth its start."""
 
-ROOM = 6 << 20
-"""Bytes of a slot: the usual batch has 4 MB, and a sixth of that for what was found in it."""
-
-MOST, LEAST, LASTS = 8, 2, 6
-"""Slots at first, while the rest of the program is loaded and the index is small; slots in the end; and
-batches until there is one less: so long the index takes to grow by as much as a slot holds."""
-
 MANY, LONGEST = 16, 1 << 14
 """Pieces of one length, at most so long, from which on they are copied at once."""
-
-_SIZE = struct.Struct("<I")
-_PIPED = (1 << 64) - 1
-"""The place of what is not in shared memory."""
 
 
 def may_be_far(files: CaptureFiles) -> bool:
@@ -101,28 +88,11 @@ class _Last:
 
 @dataclass(slots=True)
 class _Child:
-    """The other process. source: what it sends; freed: the number of each slot that it may use again,
-    a byte; slots: so many are in use."""
+    """The other process. source: what it sends."""
 
     number: int
-    shared: mmap.mmap
     source: int
-    freed: int
-    slots: int = MOST
-
-    def release(self, slot: int, batches: int) -> None:
-        """A slot's batch was taken, after so many others: the other process may use it again, or its
-        memory is given back."""
-        if self.slots <= max(LEAST, MOST - batches // LASTS):
-            with contextlib.suppress(BrokenPipeError):  # it has ended, all was sent
-                os.write(self.freed, bytes([slot]))
-            return
-        self.slots -= 1
-        page = mmap.PAGESIZE
-        low, high = -(-slot * ROOM // page) * page, (slot + 1) * ROOM // page * page
-        if low < high and hasattr(mmap, "MADV_REMOVE"):
-            with contextlib.suppress(OSError):  # then it stays until the end
-                self.shared.madvise(mmap.MADV_REMOVE, low, high - low)
+    slots: Slots
 
 
 Look = Callable[[memoryview], Any]
@@ -160,7 +130,7 @@ class FarStreams:
             return
         pipes: list[int] = []
         try:
-            shared = mmap.mmap(-1, MOST * ROOM)
+            shared = Slots.memory()
             pipes += os.pipe()
             pipes += os.pipe()
             child = os.fork()
@@ -173,10 +143,10 @@ class FarStreams:
         if not child:
             os.close(source)
             os.close(freed)
-            _child(self.files, self.look, shared, sink, free)
+            _child(self.files, self.look, Slots(shared, free), sink)
         os.close(sink)
         os.close(free)
-        self._child = _Child(child, shared, source, freed)
+        self._child = _Child(child, source, Slots(shared, freed))
 
     def end(self) -> int:
         """Have the other process end, if there is one; returns how it ended, as the system says it."""
@@ -184,7 +154,7 @@ class FarStreams:
             return 0
         child, self._child, self._alone = self._child, None, True
         os.close(child.source)
-        os.close(child.freed)  # it ends when it reads that
+        os.close(child.slots.pipe)  # it ends when it reads that
         return os.waitpid(child.number, 0)[1]
 
     def batches(self) -> Iterator[StreamBatch]:
@@ -197,13 +167,13 @@ class FarStreams:
         try:
             with open(child.source, "rb", closefd=False) as incoming:
                 number = 0
-                while isinstance(part := _received(incoming, child.shared), _Part):
+                while isinstance(part := received(incoming, child.slots.view), _Part):
                     chunks: list[Chunk] = []
                     slot = part.slot
-                    yield self._batch(part, child.shared, chunks)
+                    yield self._batch(part, child.slots.view, chunks)
                     for chunk in chunks:
                         chunk.let_go()
-                    child.release(slot, number)
+                    child.slots.release(slot, number)
                     number += 1
         finally:
             status = self.end()
@@ -215,7 +185,7 @@ class FarStreams:
         yield from self._near.batches()
         self.findings, self.stats = self._near.findings, self._near.stats
 
-    def _batch(self, part: _Part, shared: mmap.mmap, chunks: list[Chunk]) -> StreamBatch:
+    def _batch(self, part: _Part, view: memoryview, chunks: list[Chunk]) -> StreamBatch:
         self._learn(part.files)
         self.connections += part.connections
         for number, client in part.clients.items():
@@ -230,8 +200,8 @@ class FarStreams:
             length = int(pieces.offset[-1]) + int(pieces.length[-1]) - offset
             chunk = Chunk(connection, direction, offset, length, pieces, self._near.read)
             if at >= 0:
-                start = part.slot * ROOM + at
-                chunk.share(memoryview(shared)[start : start + length])
+                start = part.slot * handing.ROOM + at
+                chunk.share(view[start : start + length])
                 chunk.ahead = part.looks[looked]
             chunks.append(chunk)
             batch.events[place] = chunk
@@ -266,56 +236,14 @@ class FarStreams:
         self.files.notes.dropped |= last.dropped
 
 
-def _received(incoming: Any, shared: mmap.mmap) -> Any:
-    """The next object of the other process, None at a sudden end."""
-    head = incoming.read(_SIZE.size)
-    if len(head) < _SIZE.size:
-        return None
-    (count,) = _SIZE.unpack(head)
-    table = incoming.read(count * 16)
-    if len(table) < count * 16:
-        return None
-    parts = []
-    for size, place in struct.iter_unpack("<2Q", table):
-        if place != _PIPED:
-            parts.append(bytearray(memoryview(shared)[place : place + size]))
-            continue
-        data = bytearray(size)
-        if incoming.readinto(data) < size:
-            return None
-        parts.append(data)
-    return pickle.loads(parts[0], buffers=parts[1:])  # what our own process wrote
-
-
-def _send(sink: int, what: Any, room: memoryview, at: int, end: int) -> None:
-    """Send an object; its arrays lie in `room` from `at` to `end`, as far as they fit there: who writes
-    more into a pipe than that holds has to wait for the reader."""
-    buffers: list[pickle.PickleBuffer] = []
-    head = pickle.dumps(what, protocol=5, buffer_callback=buffers.append)
-    piped, table = [memoryview(head)], [(len(head), _PIPED)]
-    for data in (buffer.raw() for buffer in buffers):
-        if at + data.nbytes <= end:
-            room[at : at + data.nbytes] = data
-            table.append((data.nbytes, at))
-            at += data.nbytes
-        else:
-            piped.append(data)
-            table.append((data.nbytes, _PIPED))
-    sizes = _SIZE.pack(len(table)) + b"".join(struct.pack("<2Q", *entry) for entry in table)
-    for data in (memoryview(sizes), *piped):
-        rest = data
-        while rest:
-            rest = rest[os.write(sink, rest) :]
-
-
 # -- in the other process
 
 
-def _child(files: CaptureFiles, look: Look, shared: mmap.mmap, sink: int, free: int) -> None:
+def _child(files: CaptureFiles, look: Look, slots: Slots, sink: int) -> None:
     """Read everything, hand it on, and end without what the other one would do at its end."""
     try:
         gc.disable()
-        _Sender(files, look, shared, sink, free).run()
+        _Sender(files, look, slots, sink).run()
     except (BrokenPipeError, KeyboardInterrupt, MemoryError):
         pass  # the other one tells that this one ended early
     except BaseException:
@@ -329,32 +257,29 @@ def _child(files: CaptureFiles, look: Look, shared: mmap.mmap, sink: int, free: 
 class _Sender:
     """Sends batches, as many ahead of the one who takes them as there are slots."""
 
-    def __init__(
-        self, files: CaptureFiles, look: Look, shared: mmap.mmap, sink: int, free: int
-    ) -> None:
-        self.files, self.look, self.sink, self.free = files, look, sink, free
-        self.shared = memoryview(shared)
+    def __init__(self, files: CaptureFiles, look: Look, slots: Slots, sink: int) -> None:
+        self.files, self.look, self.slots, self.sink = files, look, slots, sink
+        self.shared = slots.view
         self.streams = Streams(files)
         self.findings = self.secrets = 0
         self.told: Any = None
 
     def run(self) -> None:
         try:
-            slots = list(range(MOST - 1, -1, -1))
             for batch in self.streams.batches():
-                slots = slots or list(os.read(self.free, MOST))
-                if not slots:
-                    return  # nobody wants more
-                slot = slots.pop()
+                slot = self.slots.take()
+                if slot is None:
+                    return
                 part, used = self._part(batch, slot)
-                _send(self.sink, part, self.shared, slot * ROOM + used, (slot + 1) * ROOM)
+                begin = slot * handing.ROOM
+                send(self.sink, part, self.shared, begin + used, begin + handing.ROOM)
         except ShorterError as error:
             self.files.became_shorter(error)
         notes = self.files.notes
         last = _Last(
             self._files(), self.streams.stats, self.streams.findings, notes.names, notes.dropped
         )
-        _send(self.sink, last, self.shared, 0, 0)
+        send(self.sink, last, self.shared, 0, 0)
 
     def _files(self) -> _Files:
         """What is new since the last batch."""
@@ -382,9 +307,9 @@ class _Sender:
                 continue
             high = low + len(event.pieces.offset)
             place = -1
-            if at + event.length <= ROOM:
+            if at + event.length <= handing.ROOM:
                 place = at
-                start = slot * ROOM + at
+                start = slot * handing.ROOM + at
                 self._copy(event.pieces, start)
                 looks.append(self.look(self.shared[start : start + event.length]))
                 at += event.length
