@@ -91,15 +91,19 @@ def held(pid: int) -> int:
     return 0
 
 
-def median(command: list[str], runs: int, out: str = os.devnull) -> Measured:
-    """The medians of several runs, and the peak of one more."""
-    found = [measure(command, out, False) for _ in range(runs)]
-    peak = measure(command, out, True).peak
-    return Measured(
-        statistics.median(m.wall for m in found),
-        statistics.median(m.processor for m in found),
-        peak,
-    )
+def medians(commands: list[list[str]], runs: int, out: str = os.devnull) -> list[Measured]:
+    """The medians of several rounds, in each of which every command runs once, and the peaks of one more:
+    what else the machine does meets all of them alike."""
+    rounds = [[measure(command, out, False) for command in commands] for _ in range(runs)]
+    peaks = [measure(command, out, True).peak for command in commands]
+    return [
+        Measured(
+            statistics.median(m.wall for m in found),
+            statistics.median(m.processor for m in found),
+            peak,
+        )
+        for found, peak in zip(zip(*rounds, strict=True), peaks, strict=True)
+    ]
 
 
 def ours(*words: str) -> list[str]:
@@ -164,29 +168,34 @@ def report(capture: str, messages: int, runs: int, only: set[str], place: Path) 
         f"{os.getloadavg()[0]:.1f}, medians of {runs} runs"
     )
     out = str(place / "out")
-    wanted = {
-        "index": ("stats", ours("stats", capture)),
-        "list": ("list", ours("list", capture)),
-        "export": ("export", ours("export", capture, "--format", "ndjson", "--fields")),
+    lists = {
+        "stats": ours("stats", capture),
+        "list": ours("list", capture),
+        "tshark": tshark(capture),
     }
-    where = {"export": os.devnull}
-    found = {key: show(*wanted[key], runs, where.get(key, out)) for key in wanted if key in only}
-    if shutil.which("tshark"):
-        rivals = {"index": ("tshark", []), "export": ("tshark -T ek", ["-T", "ek"])}
-        other = {
-            key: show(name, tshark(capture, *words), runs, where.get(key, out))
-            for key, (name, words) in rivals.items()
-            if key in only or (key == "index" and "list" in only)
-        }
-        for key, limit in (("index", 0.15), ("list", 0.6), ("export", 0.4)):
-            rival = other.get("index" if key == "list" else key)
-            if key in found and rival:
-                compare(key, found[key], rival, limit)
-    if "index" in found:
+    exports = {
+        "export": ours("export", capture, "--format", "ndjson", "--fields"),
+        "tshark -T ek": tshark(capture, "-T", "ek"),
+    }
+    wanted = {"stats": "index" in only, "list": "list" in only, "export": "export" in only}
+    found: dict[str, Measured] = {}
+    for group, to in ((lists, out), (exports, os.devnull)):
+        chosen = {name: command for name, command in group.items() if wanted.get(name)}
+        if chosen and shutil.which("tshark"):
+            chosen |= {name: command for name, command in group.items() if name not in wanted}
+        found |= show(chosen, runs, to)
+    for name, mine, rival, limit in (
+        ("index", "stats", "tshark", 0.15),
+        ("list", "list", "tshark", 0.6),
+        ("export", "export", "tshark -T ek", 0.4),
+    ):
+        if mine in found and rival in found:
+            compare(name, found[mine], found[rival], limit)
+    if "stats" in found:
         nothing = place / "nothing.pcap"
         nothing.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1))
-        empty = median(ours("stats", str(nothing)), runs).peak
-        inside = (found["index"].peak - empty) / count
+        empty = medians([ours("stats", str(nothing))], runs)[0].peak
+        inside = (found["stats"].peak - empty) / count
         print(
             f"index: {inside:.0f} bytes a message beside the file itself and the {empty / 1e6:.0f} MB "
             "that the program holds without any (at most 100)"
@@ -196,14 +205,15 @@ def report(capture: str, messages: int, runs: int, only: set[str], place: Path) 
         four(messages, runs, place, out)
 
 
-def show(name: str, command: list[str], runs: int, out: str) -> Measured:
-    """Measure one command and print its line."""
-    m = median(command, runs, out)
-    print(
-        f"{name:14} {m.wall:7.2f} s  {m.processor:7.2f} s processor  {m.peak / 1e6:6.0f} MB",
-        flush=True,
-    )
-    return m
+def show(commands: dict[str, list[str]], runs: int, out: str) -> dict[str, Measured]:
+    """Measure commands by turns and print a line for each."""
+    found = dict(zip(commands, medians(list(commands.values()), runs, out), strict=True))
+    for name, m in found.items():
+        print(
+            f"{name:14} {m.wall:7.2f} s  {m.processor:7.2f} s processor  {m.peak / 1e6:6.0f} MB",
+            flush=True,
+        )
+    return found
 
 
 def compare(name: str, mine: Measured, rival: Measured, limit: float) -> None:
@@ -219,12 +229,11 @@ def four(messages: int, runs: int, place: Path, out: str) -> None:
     from make_capture import make
 
     for verb in (["stats"], ["list"]):
-        took = []
-        for factor in (1, 4):
-            capture = place / f"times{factor}.pcap"
+        captures = [place / f"times{factor}.pcap" for factor in (1, 4)]
+        for factor, capture in zip((1, 4), captures, strict=True):
             if not capture.exists():
                 make(capture, messages * factor // 2)
-            took.append(median(ours(*verb, str(capture)), runs, out))
+        took = medians([ours(*verb, str(capture)) for capture in captures], runs, out)
         ratio = took[1].processor / took[0].processor
         print(
             f"{verb[0]}: 4 times the messages, {ratio:.2f} times the processor time (at most 4.4)"
