@@ -134,7 +134,7 @@ def read_form(message: Message, dialect: Dialect) -> Form | None:
     known = probes("pgoutput", message.name, dialect)
     if not shape.plain or shape.carries or shape.tail or message.name in TEACHING:
         return None
-    if shape.tuples != ("relation_oid" in known) or "subxid" in known or "flags" in known:
+    if shape.tuples != ("relation_oid" in known) or "subxid" in known:
         return None
     xid, oid = (known[n][:2] if n in known else None for n in ("xid", "relation_oid"))
     return Form(replace(shape, severity=0), xid, oid)

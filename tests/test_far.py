@@ -167,6 +167,42 @@ def test_what_is_known_ahead(body: bytes, columns: int) -> None:
             assert (told.oid[0], told.xid[0]) == (16384, 0x29A if streamed else 0)
 
 
+def wal(message: bytes) -> bytes:
+    """CopyData with XLogData, sent a microsecond after the epoch, that carries `message`."""
+    data = b"w" + bytes(23) + b"\1" + message
+    return b"d" + (len(data) + 4).to_bytes(4, "big") + data
+
+
+BEGIN = b"B" + bytes(7) + b"\x63" + bytes(7) + b"\1" + b"\0\0\2\x9a"
+COMMIT = b"C\0" + bytes(7) + b"\x63" + bytes(7) + b"\x64" + bytes(7) + b"\1"
+"""Sent a microsecond after the epoch."""
+
+
+@pytest.mark.parametrize(
+    ("message", "form", "xid"),
+    [
+        (BEGIN, WHOLE, 0x29A),
+        (COMMIT, WHOLE, 0),
+        (b"S\0\0\2\x9a\1", WHOLE, 0x29A),
+        (b"E", WHOLE, 0),
+        (BEGIN + b"\0", NOTHING, None),
+        (COMMIT[:-1], NOTHING, None),
+        (b"S\0\0\2\x9a", NOTHING, None),
+        (b"E\0", NOTHING, None),
+        (BEGIN[:9] + bytes(8) + BEGIN[17:], NOTHING, None),  # sent at no time
+        (COMMIT[:18] + bytes(8), NOTHING, None),
+        (b"C\1" + COMMIT[2:], NOTHING, None),  # flags that mean nothing yet
+    ],
+)
+def test_messages_of_a_fixed_length_are_known_ahead(
+    message: bytes, form: int, xid: int | None
+) -> None:
+    told = look_ahead(wal(message) + wal(BEGIN) + bytes(40)).told
+    assert (told.form.tolist(), told.kind.tolist()) == ([form, WHOLE], [message[0], ord("B")])
+    assert xid is None or told.xid[0] == xid
+    assert not told.oid.any()
+
+
 def test_what_overlaps_without_end_is_not_looked_at() -> None:
     """Each of these begins a message of 4,000 columns that steps over the next ones."""
     cell = bytearray(row(b"N\x0f\xa0" + b"n" * 20 + b"t\0\0\0\x26"))
