@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import catalogue
+from .capture.frames import member
 from .capture.marks import marks_of
 from .decode import probes
 from .pgoutput_state import TEACHING
 from .recognise import HEADER
 from .rows import NO_LSN
-from .shapes import ROOM, Run, Shape, among, check_head, shape_of
+from .shapes import ROOM, Run, Shape, check_head, shape_of
 from .spec import Dialect, Message
 from .tuples import Tuples, sound
 
@@ -265,7 +266,7 @@ def _look_inside(run: Run, fit: Array, kinds: Array, inside: int, told: Told) ->
             continue
         letters = (*shape.old, shape.new) if shape.new >= 0 else shape.old
         at, end = run.starts[mine] + inside, run.ends[mine]
-        here = among(run.u1[np.minimum(at + shape.size, end)], letters)
+        here = member(run.u1[np.minimum(at + shape.size, end)], letters)
         for form, chosen, begin in (
             (WHOLE, mine[here], at[here]),
             (STREAMED, mine[~here], at[~here]),

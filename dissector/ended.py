@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .capture.frames import member
 from .pieces import (
     BOUNDARY,
     COMMIT_PREPARED,
     ENDS,
-    OTHER,
     PREPARE,
     ROLLBACK_PREPARED,
     STREAM_ABORT,
@@ -27,7 +27,6 @@ from .pieces import (
     STREAM_START,
     Marked,
     Pieces,
-    among,
 )
 
 Array = NDArray[Any]
@@ -65,7 +64,7 @@ _STATES = {
     State.CUT: "its end is not in the capture",
 }
 
-_AFTER = np.zeros(OTHER + 1, np.uint8)
+_AFTER = np.zeros(ROLLBACK_PREPARED + 1, np.uint8)
 """Code of the message that came last -> State."""
 _AFTER[[STREAM_COMMIT, STREAM_ABORT]] = State.COMMITTED, State.ABORTED
 _AFTER[[PREPARE, STREAM_PREPARE]] = State.PREPARED
@@ -113,7 +112,7 @@ class _Steps:
 
     def of(self, *kinds: int) -> Array:
         """Places of the steps of these kinds, in order."""
-        return np.flatnonzero(among(self.kind, kinds))
+        return np.flatnonzero(member(self.kind, kinds))
 
 
 def joined(
@@ -145,7 +144,7 @@ def joined(
 
 def _steps(pieces: Pieces, in_stream: Array, closer: Array, marked: Marked, rows: Any) -> _Steps:
     chosen = np.flatnonzero(in_stream | (closer == PREPARE))
-    events = np.flatnonzero(among(marked.code, ENDS))
+    events = np.flatnonzero(member(marked.code, ENDS))
     step = np.concatenate((pieces.start[chosen], events))
     order = np.argsort(step, kind="stable")
     kinds = np.where(in_stream[chosen], np.uint8(STREAM_START), np.uint8(PREPARE))

@@ -45,7 +45,7 @@ MOST = 4
 """Processes at most."""
 
 HELD = 2 << 20
-"""Bytes of results that a process holds before it waits for its turn to write: two blocks of lines."""
+"""Bytes of results that a process holds before it waits for its turn to write: less than a block of lines."""
 
 
 PIECE = 64

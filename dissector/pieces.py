@@ -10,17 +10,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .capture.frames import distinct
+from .capture.frames import member
 from .rows import BACKEND, BLOCK
 from .schemas import Path, Tables
 
 Array = NDArray[Any]
 
 (
-    NONE, BEGIN, STREAM_START, BOUNDARY, STREAM_COMMIT, STREAM_ABORT, STREAM_PREPARE,
-    COMMIT_PREPARED, ROLLBACK_PREPARED, COMMIT, PREPARE, STREAM_STOP, CHANGE, NOTE, OTHER,
+    NONE, BEGIN, STREAM_START, BOUNDARY, COMMIT, PREPARE, STREAM_STOP, STREAM_COMMIT,
+    STREAM_ABORT, STREAM_PREPARE, COMMIT_PREPARED, ROLLBACK_PREPARED, CHANGE, NOTE, OTHER,
 ) = range(15)  # fmt: skip
-"""What is asked for together stands side by side: see `among`."""
 
 _CODES = {
     "Begin": BEGIN,
@@ -48,10 +47,6 @@ OPENERS = (BEGIN, STREAM_START, BOUNDARY, *ENDS)
 
 FEW = 100
 """Transactions whose messages are counted one by one when they are asked for: then, all at once."""
-
-
-FEW_STREAMS = 8
-"""Connections whose messages are looked for by themselves."""
 
 
 def _code(path: Path) -> int:
@@ -144,10 +139,6 @@ def by_stream(streams: Array, mask: Array) -> Iterator[tuple[int, Array]]:
         return
     of = streams[places]
     if (of[1:] < of[:-1]).any():
-        each = distinct(of)
-        if len(each) <= FEW_STREAMS:
-            yield from ((int(one), places[of == one]) for one in each)
-            return
         order = np.argsort(of, kind="stable")
         places, of = places[order], of[order]
     edges = [0, *(np.flatnonzero(of[1:] != of[:-1]) + 1).tolist(), len(of)]
@@ -240,7 +231,7 @@ def cut(marked: Marked) -> tuple[Array, Array, Array, Array]:
         return (np.empty(0, np.int64),) * 4
     places, new = _turns(marked)
     code = marked.code[places]
-    explicit, closes = among(code, OPENERS), among(code, CLOSERS)
+    explicit, closes = member(code, OPENERS), member(code, CLOSERS)
     # A change or a closing message where nothing is open: the opening one was lost. The first opens.
     lost = _outside(code, explicit | closes, new) & ((code == CHANGE) | closes) & ~explicit
     implicit = lost.copy()
@@ -265,7 +256,7 @@ def _outside(code: Array, marks: Array, new: Array) -> Array:
     last[~(marks | new)] = 0
     np.maximum.accumulate(last, out=last)
     found = np.ones(len(code), bool)
-    found[1:] = ~among(code, (BEGIN, STREAM_START))[last[:-1]] | new[1:]
+    found[1:] = ~member(code, (BEGIN, STREAM_START))[last[:-1]] | new[1:]
     return found
 
 
@@ -276,7 +267,7 @@ def _turns(marked: Marked) -> tuple[Array, Array]:
     begins = marked.begins
     for low in range(0, len(marked.code), BLOCK):
         code = marked.code[low : low + BLOCK]
-        mark = among(code, (*OPENERS, *CLOSERS))
+        mark = member(code, (*OPENERS, *CLOSERS))
         here = begins[np.searchsorted(begins, low) : np.searchsorted(begins, low + BLOCK)] - low
         mark[here] = True
         at = np.flatnonzero(mark | (code == CHANGE))
@@ -291,15 +282,3 @@ def _turns(marked: Marked) -> tuple[Array, Array]:
     new = np.zeros(len(places), bool)
     new[np.searchsorted(places, begins)] = True
     return places, new
-
-
-def among(code: Array, which: tuple[int, ...]) -> Array:
-    """Which codes (uint8) are among a few."""
-    low, high = min(which), max(which)
-    if high - low == len(which) - 1:  # side by side: one comparison, smaller ones wrap
-        within: Array = code - np.uint8(low) <= high - low
-        return within
-    table = np.zeros(OTHER + 1, bool)
-    table[list(which)] = True
-    found: Array = table[code]
-    return found

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .capture.frames import member
 from .findings import CODES
 from .spec import Choice, Dialect, Field, Message, Repeat, When
 
@@ -260,16 +261,8 @@ def check_head(heads: Heads, shape: Shape, at: Array, end: Array) -> Array:
     for offset, mask in shape.bits:
         good &= (heads.field(offset, 1) & (~mask & 0xFF)) == 0
     for offset, allowed in shape.listed:
-        good &= among(heads.field(offset, 1), allowed)
+        good &= member(heads.field(offset, 1), allowed)
     return good
-
-
-def among(values: Array, few: tuple[int, ...]) -> Array:
-    """Which values are one of a few (mask)."""
-    found: Array = values == few[0]
-    for one in few[1:]:
-        found |= values == one
-    return found
 
 
 def check_tail(run: Run, shape: Shape, at: Array, end: Array, good: Array) -> None:

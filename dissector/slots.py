@@ -3,7 +3,7 @@
 A line is a head and a summary that grows cell by cell. A cell is a column of texts: one window of up to
 WINDOW bytes for each line, of which the first so many count. What is behind them in a window goes to the
 output too, but is written over: by the line's next cell, or by the head of the next line, since heads are
-written last and are not shorter than a window.
+written after it. Lines whose head is shorter than a window are written as a whole after that.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import catalogue
-from .shapes import MOST_COLUMNS, Run, Shape, among
+from .capture.frames import member
+from .shapes import MOST_COLUMNS, Run, Shape
 from .spec import Choice, Repeat, When
 
 Array = NDArray[Any]
@@ -52,7 +53,7 @@ def sound(run: Run, tuples: list[Tuples], columns: Array, release: int) -> Array
         wants_new[part] = shape.new >= 0
         if shape.old:
             there = at[part] < end[part]
-            olds = among(run.u1[np.minimum(at[part], end[part])], shape.old) & there
+            olds = member(run.u1[np.minimum(at[part], end[part])], shape.old) & there
             wants_old[part] = olds
             good[part] &= (olds | (not shape.old_required)) & there
     picked = np.flatnonzero(wants_old & good)

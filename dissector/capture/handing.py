@@ -11,6 +11,8 @@ import pickle
 import struct
 from typing import Any
 
+from dissector.patience import write_all
+
 ROOM = 6 << 20
 """Bytes of a slot: the usual batch has 4 MB, and a sixth of that for what was found in it."""
 
@@ -96,7 +98,6 @@ def send(sink: int, what: Any, view: memoryview, at: int, end: int) -> None:
             piped.append(data)
             table.append((data.nbytes, _PIPED))
     sizes = _COUNT.pack(len(table)) + b"".join(_ENTRY.pack(*entry) for entry in table)
-    for data in (memoryview(sizes), *piped):
-        rest = data
-        while rest:
-            rest = rest[os.write(sink, rest) :]
+    write_all(sink, sizes)
+    for each in piped:
+        write_all(sink, each)

@@ -3,7 +3,8 @@
     python tests/benchmarks/run.py [--messages 1250000] [--runs 3] [--capture FILE] [--only list,export]
 
 Prints, for each command, the median wall time, processor time (of all its processes) and peak memory,
-and the ratios that the project promises. Times of a busy machine are compared by processor time. Memory
+and the ratios that the project promises. Those that are compared run by turns.
+Times of a busy machine are compared by processor time. Memory
 is what all processes of a command hold together beside files, each shared page once, as Linux counts it
 (Pss_Anon and Pss_Shmem, looked at twenty times a second in a run of its own, for looking takes time).
 Lists go to a file; exports of both programs to the null device, for a disk would be measured else.
