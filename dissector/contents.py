@@ -35,6 +35,10 @@ MAY_HOLD_SECRETS = frozenset(
 """Messages without a secret field in which `open_contents` can find one."""
 
 
+MAY_HAVE_PARTS = _SASL | {"CopyData", "WALData", "archive or manifest data", "TLSRecord"}
+"""Messages with a field of bytes that `open_contents` can take apart, or find to be text."""
+
+
 def open_contents(tree: Node, data: bytes, dialect: Dialect, schema: Schema) -> Node:
     """Give the fields of `tree` that hold something of a known form their parts; returns `tree`.
 

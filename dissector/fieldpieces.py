@@ -24,11 +24,18 @@ MOST_NAMED = 8
 KEPT = 1 << 14
 """Bytes of a message whose summary is kept."""
 
-CONSTANT, LSN, TIME, NUMBER, NAMED, LENGTH, STRING, BYTES = range(8)
-"""How an item is shown: a text alone; numbers at their place; a length where the last string ended, a
-string that ends with a 0 byte, and as many bytes as the length said."""
+NEXT = -1
+"""The place of what begins where the item before it ended."""
 
-_WIDTHS = (1, 2, 4, 8)
+(
+    CONSTANT, LSN, TIME, NUMBER, NAMED, LENGTH, STRING, BYTES, COUNTED, REST, SIZE, SKIPPED, NAMES, TOLD,
+) = range(14)  # fmt: skip
+"""How an item is shown: a text alone; numbers at their place; a length where the last string ended, a
+string that ends with a 0 byte, and as many bytes as the length said; how many elements the last number
+counted; all bytes that are left, and how many the message has; nothing, of so many bytes or of all that
+are left; names of columns, and what a server tells (see `dissector.fieldstrings`)."""
+
+WIDTHS = (1, 2, 4, 8)
 _QUICK: dict[str, Callable[[int], str]] = {
     "lsn": display.lsn, "timestamp": display.timestamp, "int": str, "xid": str,
 }  # fmt: skip
@@ -37,8 +44,9 @@ _QUICK: dict[str, Callable[[int], str]] = {
 @dataclass(slots=True)
 class Item:
     """One step of a summary: how it is shown, the text before it where nothing or something stands
-    there, where the number lies and how wide it is, whether 0 is left out, and for `shown` the number's
-    or string's own."""
+    there, where the number lies (from the message's begin; NEXT: where the last item ended) and how wide
+    it is, whether 0 is left out, for `shown` the number's or string's own, and how many bytes an element
+    has or are skipped."""
 
     sort: int
     first: bytes
@@ -50,6 +58,7 @@ class Item:
     skips: bool = False
     quoted: bool = False
     of: Named | Tail | None = None
+    step: int = 0
 
 
 @dataclass(slots=True)
@@ -82,12 +91,13 @@ class Named:
 @dataclass(slots=True)
 class Tail:
     """A string or, with the name of its length field, bytes behind their length; before, after: what
-    stands around a short value of printable letters."""
+    stands around a short value of printable letters; mark: before it where something stands there."""
 
     sized: str
     make: Callable[[bytes], str]
     before: str
     after: str
+    mark: str = " "
     known: dict[bytes, str] = field(default_factory=dict)
 
     def shown(self, raw: bytes) -> str:
@@ -136,7 +146,7 @@ class FieldKind:
             return
         for child in inner.children or ():
             if child in fixed:
-                named = _named(child, short)
+                named = named_field(child, short)
                 if named is not None:
                     self.named.append(named)
         if len(found) > MOST_NAMED or not self._tails(rest, short) or (rest and self.note):
@@ -161,7 +171,7 @@ class FieldKind:
             if declared.values:
                 return False
             mark = "" if declared.kind.show == "text" else "'"
-            self.tail.append(Tail(sized, _bytes_maker(node, short), f"{node.name}={mark}", mark))
+            self.tail.append(Tail(sized, bytes_maker(node, short), f"{node.name}={mark}", mark))
         return True
 
     def items(self) -> list[Item] | None:
@@ -171,19 +181,19 @@ class FieldKind:
             return None
         found: list[Item] = []
         for each in self.named:
-            sort = _SORTS.get(each.show or "", NAMED) if each.show is not None else CONSTANT
+            sort = SORTS.get(each.show or "", NAMED) if each.show is not None else CONSTANT
             item = Item(
                 sort, b"", b"", 0, each.at, each.width, each.signed, each.skips, False, each
             )
-            found += _cut(f" {each.text}", item)
+            found += cut_items(f" {each.text}", item)
         for tail in self.tail:
             if tail.sized:
-                found += _cut(f" {tail.sized}=", Item(LENGTH, b"", b""))
+                found += cut_items(f" {tail.sized}=", Item(LENGTH, b"", b""))
             item = Item(BYTES if tail.sized else STRING, b"", b"", of=tail, quoted=bool(tail.after))
-            found += _cut(f" {tail.before}", item)
+            found += cut_items(f" {tail.before}", item)
         if self.note:
             text = f" [{self.note}]" if self.named else f" {self.note}"
-            found += _cut(text, Item(CONSTANT, b"", b""))
+            found += cut_items(text, Item(CONSTANT, b"", b""))
         return found
 
     def text(self, message: bytes, opened: Callable[[], MessageView]) -> bytes | None:
@@ -239,10 +249,10 @@ class FieldKind:
         return known
 
 
-_SORTS = {"lsn": LSN, "timestamp": TIME, "int": NUMBER, "xid": NUMBER}
+SORTS = {"lsn": LSN, "timestamp": TIME, "int": NUMBER, "xid": NUMBER}
 
 
-def _cut(text: str, last: Item) -> list[Item]:
+def cut_items(text: str, last: Item) -> list[Item]:
     """`text`, which begins with a blank that is not shown where nothing stands before it, as items that
     fit into windows; `last` is the last of them."""
     data = text.encode()
@@ -267,12 +277,12 @@ def _split(found: list[Node]) -> tuple[list[Node], list[Node]]:
 def _simple(node: Node) -> bool:
     declared = node.declaration
     return (
-        isinstance(declared, Field) and isinstance(node.value, int) and node.length in _WIDTHS
+        isinstance(declared, Field) and isinstance(node.value, int) and node.length in WIDTHS
         and node.index < 0 and not declared.secret
     )  # fmt: skip
 
 
-def _named(node: Node, short: Context) -> Named | None:
+def named_field(node: Node, short: Context) -> Named | None:
     """How a summary names a field of fixed width, as `dissector.summary` does; None where it does not."""
     declared = node.declaration
     if not isinstance(declared, Field) or declared.includes_self or declared.layer:
@@ -300,7 +310,7 @@ def _named(node: Node, short: Context) -> Named | None:
     return Named(node.start, length, declared.kind.signed, text, show, node.name == "flags", make)
 
 
-def _bytes_maker(node: Node, short: Context) -> Callable[[bytes], str]:
+def bytes_maker(node: Node, short: Context) -> Callable[[bytes], str]:
     place, reason = node.place, node.reason
 
     def make(value: bytes) -> str:

@@ -14,19 +14,23 @@ from .cells import HIGH, LOW, SECONDS
 from .fieldpieces import (
     BYTES,
     CONSTANT,
+    COUNTED,
     LENGTH,
     LSN,
     NAMED,
+    NAMES,
+    NEXT,
     NUMBER,
+    REST,
+    SIZE,
+    SKIPPED,
     STRING,
     TIME,
-    FieldKind,
+    TOLD,
     Item,
     Named,
-    Tail,
 )
-from .rowvalues import plain_values
-from .shapes import Run
+from .fieldstrings import Strings
 from .slots import (
     WINDOW,
     Array,
@@ -38,7 +42,6 @@ from .slots import (
     last_bytes,
     left,
     packed,
-    windows,
 )  # fmt: skip
 
 FEW = 8
@@ -50,7 +53,7 @@ _ZONE = np.void(b" UTC")
 _TIME = np.dtype([("second", f"V{_SECOND}"), ("fraction", "V6"), ("zone", "V4")])
 _ITEM = np.dtype(
     [("sort", "u1"), ("at", "i4"), ("width", "u1"), ("signed", "?"), ("skips", "?"), ("quoted", "?"),
-     ("extra", "i8")]
+     ("extra", "i8"), ("step", "i8")]
 )  # fmt: skip
 
 
@@ -62,9 +65,9 @@ class Fields:
         self._kinds: list[tuple[int, int, int, bool]] = []
         self._shape()
 
-    def add(self, kind: FieldKind, items: list[Item]) -> int:
-        """The number of a new kind."""
-        self._kinds.append((len(self.items), len(items), kind.size, bool(kind.tail)))
+    def add(self, items: list[Item], size: int, tail: bool) -> int:
+        """The number of a new kind. size: bytes of the fields of fixed width; tail: something follows."""
+        self._kinds.append((len(self.items), len(items), size, tail))
         self.items += items
         self._stale = True
         return len(self._kinds) - 1
@@ -75,11 +78,15 @@ class Fields:
         kinds = np.array(self._kinds or [(0, 0, 0, False)], np.int64)
         self.base, self.count, self.size, self.tail = np.ascontiguousarray(kinds.T)
         items = self.items or [Item(CONSTANT, b"", b"")]
-        rows = [(i.sort, i.at, i.width, i.signed, i.skips, i.quoted, i.extra) for i in items]
+        rows = [
+            (i.sort, i.at, i.width, i.signed, i.skips, i.quoted, i.extra, i.step) for i in items
+        ]
         table = np.array(rows, _ITEM)
         for name in _ITEM.names or ():
             setattr(self, f"item_{name}", np.ascontiguousarray(table[name]))
         self.wide = bool(self.item_extra.any())
+        self.loose = bool((self.item_at == NEXT).any())
+        self.counting = bool(np.isin(self.item_sort, (COUNTED, NAMES, BYTES)).any())
         texts = [text for i in items for text in (i.text, i.first)]
         self.text = packed(texts, WINDOW)  # two of each item: behind others, and as the first
         self.length = np.array(list(map(len, texts)), np.int64)
@@ -91,6 +98,7 @@ class Fields:
     item_skips: Array
     item_quoted: Array
     item_extra: Array
+    item_step: Array
 
     def write(
         self, slots: Slots, data: bytes, rows: Array, kinds: Array, begins: Array, ends: Array
@@ -115,26 +123,15 @@ class Fields:
         return np.flatnonzero(odd)
 
 
-class _Steps:
-    """The messages of one block on their way through their items. Arrays are by the place in `rows`; at:
-    where the next string begins; length: of the next bytes; odd: those that must be looked at one by
-    one."""
-
-    def __init__(
-        self, fields: Fields, slots: Slots, data: bytes, rows: Array, begins: Array, ends: Array,
-        at: Array,
-    ) -> None:  # fmt: skip
-        self.fields, self.slots, self.data = fields, slots, data
-        self.rows, self.begins, self.ends, self.at = rows, begins, ends, at
-        self.view = Run(data, begins, ends).view
-        self.windows = windows(data, WINDOW)
-        self.length = np.zeros(len(rows), np.int64)
-        self.odd = np.zeros(len(rows), bool)
+class _Steps(Strings):
+    """All steps, by which `Strings` goes through its items."""
 
     def run(self, base: Array, count: Array) -> None:
         ways: dict[int, Any] = {
             CONSTANT: self._text, LSN: self._lsn, TIME: self._time, NUMBER: self._number,
             NAMED: self._named, LENGTH: self._length, STRING: self._string, BYTES: self._bytes,
+            COUNTED: self._counted, REST: self._rest, SIZE: self._size, SKIPPED: self._skipped,
+            NAMES: self._names, TOLD: self._told,
         }  # fmt: skip
         for i in range(int(count.max(initial=0))):
             which = np.flatnonzero(count > i)
@@ -145,30 +142,28 @@ class _Steps:
                 ways[sort](which.take(mine), item.take(mine))
         self.odd |= self.at != self.ends
 
-    def _add(self, which: Array, cells: Array, lengths: Array | int) -> None:
-        self.slots.add(self.rows.take(which), cells, lengths)
-
-    def _text(self, which: Array, item: Array) -> None:
-        """What stands before a value."""
-        slots, fields, rows = self.slots, self.fields, self.rows.take(which)
-        double = item * 2 + (slots.size.take(rows) == 0)
-        slots.add(rows, fields.text, fields.length.take(double), double)
-        if fields.wide:
-            slots.extra[rows] += fields.item_extra[item]
-
     # -- numbers
 
     def _values(self, which: Array, item: Array) -> Array:
         """The numbers, unsigned, of 64 bits."""
-        at = self.begins.take(which) + self.fields.item_at.take(item)
+        places = self.fields.item_at.take(item)
+        at = self.begins.take(which) + places
         widths = self.fields.item_width.take(item)
+        if self.fields.loose:
+            loose = np.flatnonzero(places == NEXT)
+            mine = which[loose]
+            at[loose] = self.at[mine]
+            self._reach(mine, at[loose] + widths[loose])
         found = np.flatnonzero(np.bincount(widths)).tolist()
         if len(found) == 1:
-            return self.view(found[0])[at].astype(np.uint64)
-        values = np.empty(len(which), np.uint64)
-        for width in found:
-            mine = np.flatnonzero(widths == width)
-            values[mine] = self.view(width)[at[mine]]
+            values = self.view(found[0])[at].astype(np.uint64)
+        else:
+            values = np.empty(len(which), np.uint64)
+            for width in found:
+                each = np.flatnonzero(widths == width)
+                values[each] = self.view(width)[at[each]]
+        if self.fields.counting:
+            self.length[which] = values.view(np.int64)
         return values
 
     def _lsn(self, which: Array, item: Array) -> None:
@@ -211,12 +206,29 @@ class _Steps:
         if signed.any():
             bits = self.fields.item_width[item].astype(np.uint64) * np.uint64(8) - np.uint64(1)
             self.odd[which[signed & (values >> bits != 0)]] = True
+        self._digits(which, values)
+
+    def _digits(self, which: Array, values: Array) -> None:
         cells, counts = decimal(values)
         self._add(which, left(cells, counts), counts)
 
+    def _size(self, which: Array, item: Array) -> None:
+        self._text(which, item)
+        self._digits(which, self.ends[which] - self.begins[which])
+        self.at[which] = self.ends[which]
+
+    def _counted(self, which: Array, item: Array) -> None:
+        counts = self.length[which]
+        self._looked_up(which, item, counts.view(np.uint64))
+        size = np.minimum(counts, self.ends[which]) * self.fields.item_step.take(item)
+        self._reach(which, self.at[which] + size)
+
     def _named(self, which: Array, item: Array) -> None:
+        self._looked_up(which, item, self._values(which, item))
+
+    def _looked_up(self, which: Array, item: Array, values: Array) -> None:
         """Numbers that have names: each that comes is looked up once."""
-        fields, values = self.fields, self._values(which, item)
+        fields = self.fields
         shown = (values != 0) | ~fields.item_skips[item]
         if not shown.all():
             which, item, values = which[shown], item[shown], values[shown]
@@ -238,59 +250,3 @@ class _Steps:
         lengths = np.array([min(len(t), WINDOW) for t in texts], np.int64)
         cells = packed([t.encode()[:WINDOW] for t in texts])
         self.slots.add(self.rows[which], cells, lengths[places], places)
-
-    # -- strings
-
-    def _length(self, which: Array, item: Array) -> None:
-        self._text(which, item)
-        at = self.at[which]
-        values = self.view(4)[at].astype(np.int64)
-        cells, counts = decimal(values)
-        self._add(which, left(cells, counts), counts)
-        self.length[which] = values
-        self._reach(which, at + 4)
-
-    def _string(self, which: Array, item: Array) -> None:
-        at = self.at[which]
-        cells = self.windows[at]
-        ends = cells.view(np.uint8).reshape(-1, WINDOW) == 0
-        size = ends.argmax(axis=1)
-        unseen = ~ends.any(axis=1)
-        self.odd[which[unseen]] = True
-        self._shown(which, item, at, cells, size)
-        self._reach(which, at + size + 1)
-
-    def _bytes(self, which: Array, item: Array) -> None:
-        at, size = self.at[which], self.length[which]
-        size = np.minimum(size, self.ends[which] - at)  # those cut here are odd
-        self._shown(which, item, at, self.windows[at], size)
-        self._reach(which, at + self.length[which])
-
-    def _reach(self, which: Array, at: Array) -> None:
-        """Strings end at `at`; where the message does not go so far, it is odd."""
-        ends = self.ends[which]
-        self.odd[which[at > ends]] = True
-        self.at[which] = np.minimum(at, ends)
-
-    def _shown(self, which: Array, item: Array, at: Array, cells: Array, size: Array) -> None:
-        cells, plain = plain_values(cells, size)
-        if not plain.all():
-            other = np.flatnonzero(~plain & ~self.odd[which])
-            self._slowly(which[other], *(x[other].tolist() for x in (item, at, size)))
-            which, item, cells, size = (x[plain] for x in (which, item, cells, size))
-        if not len(which):
-            return
-        self._text(which, item)
-        quoted = self.fields.item_quoted[item]
-        seen = cells.view(np.uint8).reshape(-1, WINDOW)
-        seen[np.flatnonzero(quoted), size[quoted]] = ord("'")
-        self._add(which, cells, size + quoted)
-
-    def _slowly(self, which: Array, items: list[int], at: list[int], sizes: list[int]) -> None:
-        rows, texts = self.rows[which], []
-        for i, begin, size, row in zip(items, at, sizes, rows.tolist(), strict=True):
-            of = self.fields.items[i].of
-            assert isinstance(of, Tail)
-            shown = of.shown(self.data[begin : begin + size])
-            texts.append(f" {shown}" if self.slots.size[row] else shown)
-        self.slots.add_texts(rows, texts)

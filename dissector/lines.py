@@ -26,6 +26,8 @@ from .rowtexts import Rows
 from .schemas import Schema
 from .slots import WINDOW, Array, Known, Slots, Texts
 from .spec import Message
+from .sql import hinted as hinted_texts
+from .sqlpieces import plan
 from .summary import VALUE, WIDTH
 from .text import visible
 from .view import MessageView, one_text
@@ -57,13 +59,15 @@ class _Kind:
     """How messages of one kind are written: the number of a kind of fields or of rows, or each by itself
     from its bytes (alone); none of these: opened.
 
-    checks: by which nothing is wrong with a message but what is wrong with all of them.
+    checks: by which nothing is wrong with a message but what is wrong with all of them; hints: those with
+    a word that hints at a password are looked at by themselves.
     """
 
     fields: int = -1
     rows: int = -1
     checks: Checks = ()
     alone: Callable[[bytes, Callable[[], MessageView]], bytes | None] | None = None
+    hints: bool = False
 
 
 class Lines:
@@ -139,9 +143,7 @@ class Lines:
         kind = self._known.get(key)
         if kind is None:
             view = self.capture.message(int(c["number"][i]))
-            self._kinds.append(
-                self._learned(view) if quick else _Kind(alone=Other(view, self.runs.secrets).text)
-            )
+            self._kinds.append(self._learned(view) if quick else self._other(view))
             kind = self._known[key] = len(self._kinds) - 1
         return kind
 
@@ -161,8 +163,19 @@ class Lines:
             checks, note = known, visible(view.found[0].text)
         kind = FieldKind(view, short, self.runs.secrets, note)
         items = kind.items()
-        number = self._fields.add(kind, items) if items is not None else -1
+        number = -1
+        if items is not None:
+            number = self._fields.add(items, kind.size, bool(kind.tail))
         return _Kind(number, checks=checks, alone=kind.text)
+
+    def _other(self, view: MessageView) -> _Kind:
+        """Of messages outside a stream of pgoutput."""
+        short = view.context(self.runs.secrets, VALUE)
+        kind = _Kind(alone=Other(view, self.runs.secrets).text)
+        made = plan(view, short)
+        if made is not None:
+            kind.fields, kind.hints = self._fields.add(made.items, made.size, made.tail), made.hints
+        return kind
 
     # -- what is the same for many
 
@@ -216,24 +229,17 @@ class _Block:
         rows = np.fromiter(slots.whole, np.int64, len(slots.whole))
         slots.size[rows] = np.fromiter(map(len, slots.whole.values()), np.int64, len(rows))
         slots.extra[rows] = slots.size[rows]  # it was cut before
-        # a window that goes on into the next line is written over by that one's head, if it is so long,
-        # or by all of that line
-        short = size < WINDOW
-        short[rows] = False
-        self.slow |= short
-        slow = np.flatnonzero(self.slow).tolist()
-        lines = {row: self.lines.slow(int(self.c["number"][row])) for row in slow}
-        whole = [item for item in slots.whole.items() if item[0] not in lines]
-        slots.whole.update(dict.fromkeys(slow, b""))
         cut = (slots.size > WIDTH) & (slots.extra == 0) & ~self.slow
         slots.cut(np.flatnonzero(cut), WIDTH - 1)
-        total = size + slots.size + 1
-        for row, text in lines.items():
-            size[row] = 0
-            total[row] = len(text)
-        long = (slots.size - slots.extra > WIDTH) & ~self.slow
+        lines: dict[int, bytes] = {}
+        self._slowly(lines, np.flatnonzero(self.slow), size)
+        begins, total, long = self._laid_out(lines, size)
+        hurt = self._hurt(begins, size)
+        if len(hurt):
+            self._slowly(lines, hurt, size)
+            begins, total, long = self._laid_out(lines, size)
         room = total + long * len(_CUT)
-        begins = np.cumsum(room) - room
+        whole = [item for item in slots.whole.items() if item[0] not in lines]
         out = np.empty(int(room.sum()) + 2 * WINDOW, np.uint8)
         slots.write(out, begins + size)
         out[begins + total - 1] = _LINE
@@ -248,6 +254,35 @@ class _Block:
             view[at : at + len(text)] = text
         which = np.flatnonzero(room > total)
         return view[: _close_up(view, begins, middles, begins + total, which, long)]
+
+    def _slowly(self, lines: dict[int, bytes], rows: Array, size: Array) -> None:
+        """Make the lines of `rows` by the slow writers."""
+        self.slow[rows] = True
+        size[rows] = 0
+        for row in rows.tolist():
+            lines[row] = self.lines.slow(int(self.c["number"][row]))
+            self.slots.whole[row] = b""
+
+    def _laid_out(self, lines: dict[int, bytes], size: Array) -> tuple[Array, Array, Array]:
+        """Where lines begin, their bytes, and which have to be cut later. size: of their heads."""
+        total = size + self.slots.size + 1
+        for row, text in lines.items():
+            total[row] = len(text)
+        long = (self.slots.size - self.slots.extra > WIDTH) & ~self.slow
+        room = total + long * len(_CUT)
+        return np.cumsum(room) - room, total, long
+
+    def _hurt(self, begins: Array, size: Array) -> Array:
+        """Lines whose summary would be written over: windows go on into the lines behind, where heads, and
+        lines that are written as a whole, come later; but a head may be shorter than that."""
+        short = (size < WINDOW) & ~self.slow
+        short[list(self.slots.whole)] = False
+        rows = np.flatnonzero(short[1:]) + 1
+        if not len(rows):
+            return rows
+        middles = begins + size
+        reach = np.maximum.accumulate(middles + self.slots.reach())
+        return rows[reach[rows - 1] > middles[rows]]
 
     # -- summaries
 
@@ -270,10 +305,25 @@ class _Block:
         which = fields >= 0
         self._alone(r[~which])
         r, fields = r[which], fields[which]
+        hinted = self._hinted(r)
+        self._alone(r[hinted])
+        r, fields = r[~hinted], fields[~hinted]
         begins = self.bytes.begins[r]
         ends = begins + self.c["length"][r]
         odd = lines._fields.write(self.slots, self.data, r, fields, begins, ends)
         self._alone(r[odd])
+
+    def _hinted(self, r: Array) -> Array:
+        """Mask of the messages in which a password may stand."""
+        hinted = np.zeros(len(r), bool)
+        kinds = np.array([kind.hints for kind in self.lines._kinds], bool)
+        which = np.flatnonzero(kinds[self.kind[r]])
+        begins = self.bytes.begins[r[which]]
+        order = np.argsort(begins)
+        which, begins = which[order], begins[order]
+        ends = begins + self.c["length"][r[which]]
+        hinted[which[hinted_texts(self.data, begins.tolist(), ends.tolist())]] = True
+        return hinted
 
     def _checked(self, r: Array) -> None:
         """Messages with a finding of their own besides that of their kind are slow."""

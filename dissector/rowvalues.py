@@ -11,7 +11,8 @@ from .summary import VALUE
 SHORT = 15
 """Bytes of a value that goes into a small window."""
 
-CUT = len("…".encode()) - 1
+_CUT = np.frombuffer("…".encode(), np.uint8)
+CUT = len(_CUT) - 1
 """Bytes of the mark of a cut value that begin no character."""
 
 
@@ -65,18 +66,36 @@ def shown_values(cells: Array, size: Array, sort: Array) -> tuple[Array, Array, 
     return cells, lengths, bad
 
 
-def plain_values(cells: Array, size: Array) -> tuple[Array, Array]:
-    """The windows of WINDOW bytes that values begin in, with nothing behind the value; and a mask of those
-    that are shown whole and as they are, with or without quotes."""
+def plain_values(cells: Array, size: Array, texts: Array) -> tuple[Array, Array, Array, Array]:
+    """The windows of WINDOW bytes that strings begin in, as they are shown: those in the mask `texts` as they
+    are, the others with a quote behind them. Returns the windows, their lengths, a mask of those that hold
+    nothing else than letters that are shown as they are, and a mask of those that are cut; others than
+    `texts` are not."""
     held = np.minimum(size, VALUE + 1)
     words = cells.view(np.uint64).reshape(len(cells), -1)
     words &= _MASKS[WINDOW].take(held).view(np.uint64).reshape(len(cells), -1)
     seen = cells.view(np.uint8).reshape(len(cells), WINDOW)
     plain = (seen - np.uint8(32)) <= 94
-    for letter in b"'\"\\":
-        plain &= seen != letter
-    good: Array = (np.count_nonzero(plain, axis=1) == size) & (size > 0) & (size <= VALUE)
-    return cells, good
+    plain &= seen != ord("\\")
+    long = size > VALUE
+    lengths = np.minimum(size, VALUE)
+    if texts.all():
+        good: Array = np.count_nonzero(plain, axis=1) == held
+    else:
+        marks = (seen == ord("'")) | (seen == ord('"'))
+        plain &= ~(marks & ~texts[:, None])
+        good = np.count_nonzero(plain, axis=1) == held
+        good &= texts | ~long
+        quoted = np.flatnonzero(good & ~texts)
+        seen[quoted, size[quoted]] = ord("'")
+        lengths[quoted] += 1
+    empty = np.flatnonzero((size == 0) & texts)
+    seen[empty, :2] = ord("'")
+    lengths[empty] = 2
+    cut = long & good
+    seen[cut, VALUE - 1 : VALUE - 1 + len(_CUT)] = _CUT
+    lengths[cut] += CUT
+    return cells, lengths, good, cut
 
 
 def _odd(seen: Array, held: Array, numeric: Array, floating: Array) -> Array | None:

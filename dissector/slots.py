@@ -293,6 +293,14 @@ class Slots:
         self.size[rows] = characters + len(_CUT)
         self.extra[rows] = len(_CUT) - 1
 
+    def reach(self) -> Array:
+        """How many bytes behind its begin windows of a summary go at most."""
+        reach = np.zeros(self.count, np.int64)
+        for rows, cells, _, start in self._cells:
+            reach[rows] = np.maximum(reach[rows], start + cells.itemsize)
+        reach[list(self.whole)] = WINDOW
+        return np.minimum(reach, self.size + WINDOW)
+
     def write(self, out: Array, begins: Array) -> None:
         """Write the cells to `out`, and forget them; a summary begins at its place in `begins`, with `size`
         bytes of room. What replaced a summary as a whole is not written here."""

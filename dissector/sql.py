@@ -9,12 +9,14 @@ is not known for one. Sources: the manual's "Lexical Structure" and libpq's "Con
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 
 from .inside import leaf, named
 from .node import Node
 
-_HINT = re.compile(rb"passw|://|secret|scram_", re.IGNORECASE)
+_HINTS = b"passw", b"://", b"secret", b"scram_"
+_HINT = re.compile(b"|".join(_HINTS), re.IGNORECASE)
 _WORDS = rb"(?:ssl)?password|passwd|scram_client_key|scram_server_key|(?:oauth_)?client_secret"
 _LITERAL = (
     rb"(?P<prefix>[uU]&|[eEnN])?'(?P<quoted>(?:[^'\\]|''|%s)*)'?"
@@ -57,6 +59,22 @@ def passwords(text: bytes, prose: bool = False) -> list[tuple[int, int]]:
         elif high > low:
             merged.append((low, high))
     return merged
+
+
+def hinted(data: bytes, begins: Sequence[int], ends: Sequence[int]) -> list[int]:
+    """Which of the texts from `begins` to `ends` in `data`, ascending and apart, a password may stand in: in
+    all others there is none."""
+    if not begins:
+        return []
+    low, found = begins[0], set()
+    text = data[low : ends[-1]].lower()
+    for hint in _HINTS:
+        at = text.find(hint)
+        while at >= 0:
+            place = bisect_right(begins, at + low) - 1
+            found.add(place)
+            at = text.find(hint, max(at + 1, ends[place] - low))
+    return sorted(found)
 
 
 def _walk(text: bytes, depth: int) -> Iterator[tuple[int, int]]:

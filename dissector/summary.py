@@ -16,6 +16,12 @@ WIDTH = 160
 
 VALUE = 40
 
+MOST_NAMES = 20
+"""Columns of a description that its summary names."""
+
+TOLD_OF = "SCM"
+"""What a summary says of what a server tells: severity, code and message, by their letters."""
+
 _ROWS = ("Insert", "Update", "Delete", "DataRow", "Bind")
 
 
@@ -24,7 +30,7 @@ def summary(view: Opened, show_secrets: bool = False) -> str:
     context = view.context(show_secrets, VALUE)
     inner = view.innermost
     name = inner.declaration.name if isinstance(inner.declaration, Message) else ""
-    special = _SPECIAL.get(name)
+    special = SPECIAL.get(name)
     if name in _ROWS:
         text = _row(view, name, context)
     elif view.schema.kind == "file":
@@ -134,7 +140,7 @@ def _error(inner: Node, context: Context) -> str:
                 display.display(value, context) if hidden else display.plain(value.value, context)
             )
             fields[chr(letter.value)] = shown
-    return " ".join(fields[k] for k in ("S", "C", "M") if k in fields)
+    return " ".join(fields[k] for k in TOLD_OF if k in fields)
 
 
 def _relation(inner: Node, context: Context) -> str:
@@ -173,10 +179,10 @@ def _description(inner: Node, context: Context) -> str:
         for each in (columns.children if columns is not None else None) or ()
         if (name := each.child("name")) is not None and name.value is not None
     ]
-    return ", ".join(names[:20])
+    return ", ".join(names[:MOST_NAMES])
 
 
-_SPECIAL = {
+SPECIAL = {
     "ErrorResponse": _error,
     "NoticeResponse": _error,
     "Relation": _relation,
