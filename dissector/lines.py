@@ -20,7 +20,7 @@ from .noted import Checks, check, checks_of
 from .others import Other
 from .quick import QUICK, ROWS
 from .reading import read_messages
-from .rowpieces import row_kind
+from .rowpieces import plain_kind, row_kind
 from .rows import DECRYPTED, INCOMPLETE
 from .rowtexts import Rows
 from .schemas import Schema
@@ -172,6 +172,10 @@ class Lines:
         """Of messages outside a stream of pgoutput."""
         short = view.context(self.runs.secrets, VALUE)
         kind = _Kind(alone=Other(view, self.runs.secrets).text)
+        rows = plain_kind(view, short) if self._rows.tables.count <= MOST_ITEMS else None
+        if rows is not None and not view.found:
+            kind.rows = self._rows.add(rows)
+            return kind
         made = plan(view, short)
         if made is not None:
             kind.fields, kind.hints = self._fields.add(made.items, made.size, made.tail), made.hints
@@ -297,7 +301,7 @@ class _Block:
             dropped = lines._rows.write(
                 self.slots, self.data, mine, rows[which], self.bytes.begins[mine], self._opened
             )
-            self.slow[dropped] = True
+            self._alone(dropped)
         r = r[~which]
         self._checked(r)
         r = r[~self.slow[r]]

@@ -17,6 +17,7 @@ from .display import Context
 from .node import Node
 from .opened import Opened
 from .slots import WINDOW
+from .spec import Field
 from .summary import VALUE
 from .text import decode_text
 from .view import MessageView
@@ -28,6 +29,9 @@ STATIC, NOT_SENT, NUMERIC, FLOATING, QUOTED, SLOW, UNKNOWN = range(7)
 KINDS = b"nutb"
 VALUED = 2
 """From this one of KINDS on, a length and a value follow."""
+
+STRING = 0
+"""A string in a layout: see RowKind."""
 
 
 @dataclass(slots=True)
@@ -98,7 +102,11 @@ class Tables:
 @dataclass(slots=True)
 class RowKind:
     """Rows of one path, dialect, schema and direction: where the letter is, what stands before the
-    columns, and by letter and tuple the first item in the tables."""
+    columns, and by letter and tuple the first item in the tables.
+
+    layout: of rows without letters, whose columns have none either, what stands before the number of
+    columns: so many bytes, STRING, or below 0 as many times so many bytes as an Int16 says.
+    """
 
     letter_at: int
     subject: str
@@ -106,6 +114,7 @@ class RowKind:
     context: Context
     tuples: dict[int, tuple[int, int]] = field(default_factory=dict)
     view: MessageView | None = None
+    layout: tuple[int, ...] = ()
 
 
 def row_kind(view: MessageView, context: Context) -> RowKind | None:
@@ -118,6 +127,35 @@ def row_kind(view: MessageView, context: Context) -> RowKind | None:
     return RowKind(
         first.start - 1, f"{display.visible(name)}: ", len(schema.columns), context, {}, view
     )
+
+
+def plain_kind(view: MessageView, context: Context) -> RowKind | None:
+    """How what queries return, or bind, is written where it is described, as in the opened message."""
+    inner, schema = view.innermost, view.schema
+    named = _PLAIN.get(view.path[-1], ("", ""))
+    repeat = inner.child(named[1])
+    if schema.kind != named[0] or repeat is None or (named[0] == "row" and not schema.columns):
+        return None
+    layout: list[int] = [inner.start] if inner.start else []
+    width = 0
+    for node in (inner.children or ())[: (inner.children or []).index(repeat)]:
+        width = 0
+        if isinstance(node.value, bytes):
+            layout.append(STRING)
+        elif isinstance(node.value, tuple) and isinstance(node.declaration, Field):
+            layout.pop()  # how many there are
+            layout.append(-node.declaration.kind.width)
+        else:
+            width = node.length
+            layout.append(width)
+    if width != 2:
+        return None
+    steps = tuple(layout[:-1])
+    return RowKind(0, "", len(schema.columns), context, {}, view, steps)
+
+
+_PLAIN = {"DataRow": ("row", "columns"), "Bind": ("parameters", "parameters")}
+"""Messages whose columns a schema of a kind describes, and the field that holds them."""
 
 
 def piece_of(each: ColumnValue, context: Context, view: Opened) -> Piece:

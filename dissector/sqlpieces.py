@@ -17,7 +17,6 @@ from .fieldpieces import (
     NAMED,
     NAMES,
     NEXT,
-    NUMBER,
     REST,
     SIZE,
     SKIPPED,
@@ -157,9 +156,7 @@ def _number(node: Node, short: Context, at: int) -> list[Item]:
             raise _UnknownError
         sort = CONSTANT
     text = named.text.encode()
-    return [
-        Item(sort, text, text, 0, at, named.width, named.signed, named.skips, False, named)
-    ]
+    return [Item(sort, text, text, 0, at, named.width, named.signed, named.skips, False, named)]
 
 
 def _counted(node: Node) -> Item:
@@ -176,7 +173,9 @@ def _counted(node: Node) -> Item:
 
 def _string(node: Node, declared: Field, before: Field | None, short: Context) -> Item:
     """A string, bytes behind their length, or all bytes that are left."""
-    sort = {"string": STRING, "bytes": BYTES if declared.size_from else REST}.get(declared.kind.rule)
+    sort = {"string": STRING, "bytes": BYTES if declared.size_from else REST}.get(
+        declared.kind.rule
+    )
     if sort is None or declared.values or not isinstance(node.value, bytes):
         raise _UnknownError
     if sort == BYTES and (
