@@ -46,9 +46,14 @@ def is_visible(text: str) -> bool:
     return _UNSAFE.search(text) is None
 
 
+_ASCII = {0xA5: "\\", 0x203E: "~"}
+"""What Python's codec makes of two ASCII letters in Shift-JIS-2004, which to servers are these."""
+
+
 def decode_text(data: bytes, encoding: str = "utf-8") -> str:
     """Bytes of a capture as str in `encoding`; bytes that do not decode become surrogate escapes."""
     try:
-        return data.decode(encoding, "surrogateescape")
+        text = data.decode(encoding, "surrogateescape")
+        return text.translate(_ASCII) if encoding == "shift_jis_2004" else text
     except (LookupError, UnicodeError):
         return data.decode("utf-8", "surrogateescape")
