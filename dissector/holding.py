@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .halting import go_on
 from .reading import read_messages
 from .rows import DECRYPTED, INCOMPLETE
 from .slots import Array
@@ -57,6 +58,7 @@ def holder(capture: Capture) -> Callable[[Array, Held], Array]:
             looked &= ~binary[c["relation"]]
         found = np.ones(len(places), bool)
         for part in _portions(np.flatnonzero(looked), c["length"]):
+            go_on()
             found[part] = _looked_through(capture, c, part, needs)
         return found
 
@@ -94,6 +96,7 @@ def _mark(data: bytes, part: bytes, starts: list[int], ends: list[int], has: Arr
     """Mark the messages [start, end) of `data`, ascending, that hold `part`."""
     at = data.find(part)
     while at >= 0:
+        go_on()
         i = bisect_right(starts, at) - 1
         if i >= 0 and at + len(part) <= ends[i]:
             has[i] = True
@@ -113,6 +116,7 @@ def _exponents(data: bytes) -> list[int]:
 def _is_a_value(data: bytes, letter: int) -> bool:
     """Whether the number around the exponent's letter is as long as the four bytes before it say; the next
     message may begin with a digit."""
+    go_on()
     rest = _REST.match(data, letter)
     if rest is None:
         return False

@@ -14,6 +14,7 @@ from .contents import open_contents
 from .display import Context
 from .early import Begun
 from .findings import Finding, Severity
+from .halting import go_on
 from .index import Batch, ConnectionInfo, Index, Indexer, Options
 from .node import Node, findings, messages
 from .progress import Progress
@@ -247,6 +248,7 @@ class Capture:
 
     def message(self, number: int) -> MessageView:
         """Message `number`, from 1, whole. Raises IndexError outside."""
+        go_on()
         last = self._last  # read once: another thread may open messages too
         if last is not None and last[0] == number:
             return last[1]

@@ -5,6 +5,7 @@ Every fault that these look for was once there; each stands for its whole kind.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -23,7 +24,7 @@ from dissector.view import open_capture
 from tui import leaving
 from tui.copying import copy_dialog
 from tui.exporting import usable_path
-from tui.finding import UnusableError, Wanted, next_field
+from tui.finding import UnusableError, Wanted, field_steps
 from tui.marks import Marks
 from tui.opened import Opened
 from tui.settings import Settings, config_folder
@@ -203,13 +204,16 @@ def test_the_capture_itself_is_not_written_over(tmp_path: Path) -> None:
         assert usable_path(str(tmp_path / "new.csv"), capture) == tmp_path / "new.csv"
 
 
-def test_a_slow_pattern_ends_in_a_message_of_many_fields(monkeypatch) -> None:
-    monkeypatch.setattr("tui.finding.PATIENCE", 0.2)
-    slow = b"a" * 40
-    data = tui_fake.xlog(tui_fake.insert([slow] * 400))
+def test_a_slow_pattern_can_be_given_up_in_a_message_of_many_fields(monkeypatch) -> None:
+    monkeypatch.setattr("tui.finding.monotonic", itertools.count().__next__)
+    data = tui_fake.xlog(tui_fake.insert([b"a" * 40] * 400))
     message = Opened(tui_fake.FakeSource([("B", data, None, "")]).message(1))
-    with pytest.raises(UnusableError, match="too long"):
-        next_field(message, Wanted("(a|aa|a.)+$x", "regex"), (), 1)
+    asked: list[str] = []
+    wanted = Wanted("(a|aa|a.)+$x", "regex")
+    monkeypatch.setattr(wanted, "within", lambda text: asked.append(text) and False)
+    steps = field_steps(message, wanted, (), 1)
+    assert [next(steps).done, next(steps).done] == [1, 2]
+    assert len(asked) <= 2 * 3
 
 
 def test_places_before_in_many_bytes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import pkgutil
 import random
 import shutil
 from pathlib import Path
@@ -15,9 +16,12 @@ import transforms
 import tui_fake
 
 from dissector.errors import CaptureError
+from dissector.holding import holder
+from dissector.query import compile
 from dissector.text import visible
 from dissector.view import open_capture
 from tui.finding import Wanted, list_steps
+from tui.jobs import Job, Step
 from tui.source import CaptureSource
 
 NAMES = [
@@ -116,6 +120,58 @@ def test_a_slow_pattern_can_be_given_up_after_each_text(slow, monkeypatch) -> No
     next(steps)
     next(steps)
     assert len(asked) < 5
+
+
+@pytest.mark.parametrize(
+    ("expression", "called"),
+    [
+        ('value ~ "[xyz]{40}"', "dissector.query.values.Pattern.__call__"),
+        ('value ~ "[xyz]{40}"', "dissector.view.annotate"),
+        ('value contains "nowhere"', "dissector.holding.read_messages"),
+        ('value contains "a"', "dissector.holding.bisect_right"),
+        ("value == 5", "dissector.holding._is_a_value"),
+        ('relation ~ "[xyz]{40}"', "dissector.query.values.Pattern.__call__"),
+        ("", "dissector.view.annotate"),
+    ],
+)
+def test_a_search_that_is_given_up_ends_before_its_next_step(expression, called, monkeypatch):
+    """Whatever it is about: opening messages, their bytes, or patterns. "": it looks through the lines."""
+    monkeypatch.setattr("dissector.holding.AT_ONCE", 64)
+    given_up: list[bool] = []
+    asked: list[int] = []
+    place, _, name = called.rpartition(".")
+    owner = pkgutil.resolve_name(place)
+    real = getattr(owner, name)
+
+    def slow(*given, **more):
+        asked.append(len(given_up))
+        if len(asked) == 2:
+            given_up.append(True)
+            job.cancel()
+        return real(*given, **more)
+
+    path = transforms.CAPTURES / "conversation" / "tls12-replication.pcapng"
+    if expression:
+        path = transforms.CAPTURES / "pg18-proto4.pcap"
+    with open_capture([str(path)]) as capture:
+        capture.read()
+
+        def steps():
+            if not expression:
+                view = View(CaptureSource(capture), list(range(1, capture.count + 1)))
+                yield from list_steps(view, Wanted("nowhere", "text"), 0, 1)
+                return
+            chosen = compile(expression)
+            found = chosen.search(capture.index, capture.message, holding=holder(capture))
+            yield from (Step(each.rows, each.done, each.total) for each in found)
+
+        monkeypatch.setattr(owner, name, slow)
+        job = Job(steps)
+        job.start().wait(60)
+        assert not job._given
+        assert not job.running
+        assert job.failed == ""
+    assert asked == [0, 0]
 
 
 def test_nothing_is_found_where_nothing_is() -> None:

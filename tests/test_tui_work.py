@@ -557,6 +557,35 @@ async def test_finding_in_the_tree_and_in_the_bytes(capture, source):
         assert "pairs of hex digits" in "\n".join(picture(pilot.app))
 
 
+@pytest.mark.parametrize("pane", ["tree", "hex", "filter"])
+async def test_escape_is_heard_while_something_slow_is_looked_for(pane, source, monkeypatch):
+    goes_on = threading.Event()
+
+    def slow(*_):
+        goes_on.wait(20)
+
+    monkeypatch.setattr("tui.finding.Wanted.within", slow)
+    monkeypatch.setattr("tui.finding.Wanted.in_bytes", slow)
+    monkeypatch.setattr("dissector.query.values.Pattern.__call__", slow)
+    async with opened(source) as (pilot, screen):
+        if pane == "filter":
+            screen.apply_filter('relation ~ "c"')
+            assert screen.narrowing.running
+            await press(pilot, "escape")
+            assert not screen.narrowing.running
+            goes_on.set()
+            return
+        await press(pilot, *{"tree": ["tab"], "hex": ["tab", "tab"]}[pane])
+        await find(pilot, screen, "a")
+        assert screen.at_work
+        await press(pilot, "escape")
+        assert not screen.at_work
+        assert "stopped" in "\n".join(picture(pilot.app))
+        goes_on.set()
+        await press(pilot, "escape")
+        assert screen.focused.id == pane
+
+
 # Marks.
 
 

@@ -162,7 +162,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("next(1)", "down,ctrl+n", "find", "Next", "To the next place (Enter does too)"),
     Action("next(-1)", "up,ctrl+p", "find", "Previous", "To the place before"),
     Action("mode", "ctrl+t", "find", "Way", "Text, pattern or bytes in hex"),
-    Action("leave", "escape", "find", "Leave", "Put the bar away"),
+    Action("leave", "escape", "find", "Leave", "Stop looking, or put the bar away"),
     Action("leave", "escape,q", "stream", "Back", "Back to the messages", True),
     *_moves("stream", "row of bytes"),
     Action("enter", "enter", "stream", "Message", "To the message of these bytes", True),

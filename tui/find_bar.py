@@ -32,11 +32,12 @@ class FindInput(Input):
         self._bar.next_mode()
 
     def action_leave(self) -> None:
-        self._bar.close()
+        self._bar.post_message(FindBar.Left())
 
 
 class FindBar(Horizontal):
-    """Posts `Wanted` when the user looks for something, `Closed` when the bar goes."""
+    """Posts `Wanted` when the user looks for something, `Left` when the user would leave, `Closed` when the
+    bar goes."""
 
     @dataclass
     class Wanted(Message):
@@ -45,6 +46,9 @@ class FindBar(Horizontal):
         text: str
         mode: str
         step: int
+
+    class Left(Message):
+        """The user would put the bar away."""
 
     class Closed(Message):
         """The bar went away."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,12 +23,9 @@ WHERE = {"list": "in the messages", "tree": "in the fields", "hex": "in the byte
 LIMIT = 4000
 """Characters of a text that are looked through."""
 
-PATIENCE = 2.0
-"""Seconds that a search in the fields of one message may take."""
-
 EVERY, MOST, SOON = 256, 1 << 14, 0.1
-"""Messages that are looked through at once: at first, and at most; seconds after which a search in the list
-says how far it is."""
+"""Messages that are looked through at once: at first, and at most; seconds after which a search says how far
+it is."""
 
 
 class UnusableError(Exception):
@@ -111,25 +108,42 @@ class Wanted:
         return before or last
 
 
-def next_field(opened: Opened, wanted: Wanted, now: Path, step: int) -> Path | None:
-    """The path of the next field (before with step -1) whose name or value has it; wraps.
+def field_steps(opened: Opened, wanted: Wanted, now: Path, step: int) -> Iterator[Step]:
+    """Looks for the next field (before with step -1) whose name or value has it; wraps.
 
-    Raises UnusableError when that takes too long: a pattern may be slow in each of 1,600 columns.
+    Gives one Step with its path as the place, and steps without any before that.
     """
-    until = monotonic() + PATIENCE
+    told = monotonic()
     paths = list(_paths(opened.tree))
     place = next((i for i, (path, _) in enumerate(paths) if path == now), 0)
     count = len(paths)
     for distance in range(1, count + 1):
-        if monotonic() > until:
-            raise UnusableError("this takes too long; look for something simpler")
         path, node = paths[(place + step * distance) % count]
-        if wanted.within(node.name) or wanted.within(_value(opened, node)):
-            return path
-        column = opened.column(node)
-        if column is not None and node.index >= 0 and wanted.within(column.name):
-            return path
-    return None
+        column = opened.column(node) if node.index >= 0 else None
+        if (
+            wanted.within(node.name)
+            or wanted.within(_value(opened, node))
+            or (column is not None and wanted.within(column.name))
+        ):
+            yield Step(NONE, distance, count, place=path)
+            return
+        if monotonic() - told > SOON:
+            yield Step(NONE, distance, count)
+            told = monotonic()
+
+
+class Span(NamedTuple):
+    """Bytes of a message."""
+
+    start: int
+    end: int
+
+
+def bytes_steps(data: bytes, wanted: Wanted, at: int, step: int) -> Iterator[Step]:
+    """Looks for the next place in `data` after `at` (before it with step -1); wraps."""
+    found = wanted.in_bytes(data, at, step)
+    if found is not None:
+        yield Step(NONE, 1, 1, place=Span(*found))
 
 
 def _value(opened: Opened, node: Any) -> str:
@@ -181,4 +195,6 @@ def list_steps(list_view: Lines, wanted: Wanted, now: int, step: int) -> Iterato
         size = min(size * 2, MOST) if took < SOON else max(EVERY, size // 2)
 
 
-__all__ = ["MODES", "WHERE", "UnusableError", "Wanted", "list_steps", "next_field"]
+__all__ = [
+    "MODES", "WHERE", "Span", "UnusableError", "Wanted", "bytes_steps", "field_steps", "list_steps",
+]  # fmt: skip

@@ -6,9 +6,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dissector.halting import HaltedError, halting
 
 Numbers = NDArray[np.int64]
 
@@ -19,12 +22,14 @@ NONE: Numbers = np.zeros(0, np.int64)
 class Step:
     """numbers: of the messages that were found since the last step. done, total: how far it is.
 
-    before: they come before all that was found so far, in place of after it."""
+    before: they come before all that was found so far, in place of after it. place: where it was found in
+    one message."""
 
     numbers: Numbers
     done: int
     total: int
     before: bool = False
+    place: Any = None
 
 
 @dataclass
@@ -50,18 +55,25 @@ class Job:
 
     def _run(self) -> None:
         try:
-            for step in self.steps():
-                if self.cancelled:
-                    break
-                self._given.append(step)
+            with halting(lambda: self.cancelled):
+                for step in self.steps():
+                    if self.cancelled:
+                        break
+                    self._given.append(step)
+        except HaltedError:
+            pass
         except Exception as error:  # shown by whoever takes the results; a thread has no other way
             self.failed = str(error) or type(error).__name__
         finally:
             self._ended.set()
 
     def cancel(self) -> None:
-        """End at the next step."""
+        """End soon."""
         self.cancelled = True
+
+    def wait(self, seconds: float) -> None:
+        """Wait for its end, so long at most."""
+        self._ended.wait(seconds)
 
     @property
     def running(self) -> bool:

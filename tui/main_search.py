@@ -8,7 +8,6 @@ from typing import Any
 
 from textual import on, work
 from textual.content import Content
-from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import OptionList, Static
 
@@ -16,30 +15,21 @@ from dissector.query import QueryError
 from dissector.text import visible
 from tui import present
 from tui.filter_bar import FilterBar
-from tui.find_bar import FindBar
-from tui.finding import UnusableError, Wanted, list_steps, next_field
-from tui.jobs import Job
+from tui.main_find import Finds
 from tui.message_list import MessageList
 
 THREAD_FROM = 300_000
 """Lines from which on sorting happens in a thread."""
 
 
-class Searches(Screen[None]):
+class Searches(Finds):
     """Part of `MainScreen`: see there."""
 
     _source: Any
-    _view: Any
     details: Any
-    fields: Any
-    messages: Any
     narrowing: Any
-    octets: Any
     settings: Any
 
-    _find_job: Job | None = None
-    _wanted: Wanted | None = None
-    _find_pane = "list"
     _count = -1
     _progress = ""
     _begun = 0.0
@@ -51,11 +41,6 @@ class Searches(Screen[None]):
     @property
     def filter_bar(self) -> FilterBar:
         bar: FilterBar = self.query_one(FilterBar)
-        return bar
-
-    @property
-    def find_bar(self) -> FindBar:
-        bar: FindBar = self.query_one(FindBar)
         return bar
 
     @property
@@ -79,12 +64,6 @@ class Searches(Screen[None]):
         raise NotImplementedError
 
     def _say_status(self) -> None:
-        raise NotImplementedError
-
-    def _select(self, node: Any, parents: list[Any], at: int | None = None) -> None:
-        raise NotImplementedError
-
-    def _select_byte(self, offset: int) -> None:
         raise NotImplementedError
 
     def _inform(self, text: str) -> None:
@@ -159,10 +138,7 @@ class Searches(Screen[None]):
 
     def action_halt(self) -> None:
         """Escape: what goes on ends, the last thing begun first."""
-        if self._find_job is not None:
-            self._find_job.cancel()
-            self._find_job = None
-            self.find_bar.say("stopped")
+        if self.stop_finding():
             self._say_progress()
         elif self.narrowing.cancel():
             self._inform("The search was stopped; what was found stays.")
@@ -303,84 +279,3 @@ class Searches(Screen[None]):
         order = await asyncio.to_thread(self.messages.make_order, column, down)
         if self.narrowing.now is selection:
             self.messages.set_order(column, down, order)
-
-    # Finding.
-
-    def action_find(self) -> None:
-        """Let the user type what to look for, in the pane that one is in."""
-        pane = self.focused.id if self.focused is not None else "list"
-        self._find_pane = pane if pane in ("list", "tree", "hex") else "list"
-        self.find_bar.open(self._find_pane)
-
-    def action_find_next(self, step: int) -> None:
-        """To the next place that was looked for, or the one before."""
-        if self._wanted is None:
-            self.action_find()
-        else:
-            self._find(step)
-
-    @on(FindBar.Wanted)
-    def _find_wanted(self, event: FindBar.Wanted) -> None:
-        try:
-            self._wanted = Wanted(event.text, event.mode)
-        except UnusableError as error:
-            self.find_bar.say(visible(str(error), 120), bad=True)
-            return
-        self._find(event.step)
-
-    @on(FindBar.Closed)
-    def _find_closed(self) -> None:
-        self.query_one(f"#{self._find_pane}").focus()
-
-    def _find(self, step: int) -> None:
-        wanted = self._wanted
-        if wanted is None:
-            return
-        if self._find_job is not None:
-            self._find_job.cancel()
-            self._find_job = None
-        self.find_bar.say("")
-        if self._find_pane == "list" and wanted.mode != "hex":
-            lines, line = self.messages.still(), self.messages.cursor
-            if lines.line_count:
-                self._find_job = Job(lambda: list_steps(lines, wanted, line, step)).start()
-                self.wake()
-        elif self._view is None:
-            return
-        elif self._find_pane == "tree" and wanted.mode != "hex":
-            try:
-                path = next_field(self._view, wanted, self.fields.path, step)
-            except UnusableError as error:
-                self.find_bar.say(str(error), bad=True)
-                return
-            if path is None:
-                self.find_bar.say("not in this message", bad=True)
-                return
-            self.fields.select_path(path)
-            chain = self.fields.chain
-            if chain:
-                self._select(chain[-1], chain[:-1])
-        else:
-            span = wanted.in_bytes(self._view.data, self.octets.at, step)
-            if span is None:
-                self.find_bar.say("not in the bytes of this message", bad=True)
-                return
-            self._select_byte(span[0])
-            self.octets.show_found(span)
-
-    def _take_found(self) -> None:
-        job = self._find_job
-        if job is None:
-            return
-        for step in job.take():
-            if len(step.numbers):
-                number = int(step.numbers[0])
-                self._find_job = None
-                self.messages.go_to(number)
-                shown = self.messages.number == number  # other lines may be shown meanwhile
-                text = "" if shown else f"message {number:,} has it, but is not shown now"
-                self.find_bar.say(text, bad=not shown)
-                return
-        if not job.running:
-            self._find_job = None
-            self.find_bar.say(job.failed or "not in these messages", bad=True)

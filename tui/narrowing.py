@@ -16,8 +16,9 @@ from dissector.rows import Growing
 from tui.jobs import Job, Step
 from tui.message_list import MessageList
 
-AT_ONCE = 1_500_000
-"""Rows that a filter over columns goes through without a thread: a tenth of a second."""
+AT_ONCE, SOON = 1_500_000, 0.1
+"""Rows that a filter over columns goes through without a thread: a tenth of a second. For as many seconds
+other filters over columns are waited for."""
 
 MOST_PLACES = 100
 """How far back the way goes."""
@@ -143,7 +144,7 @@ class Narrowing:
             return
         start, now.covered = now.covered, count
         capture, chosen = self.source.capture, now.filter
-        if chosen.columns_only and count - start <= AT_ONCE:
+        if chosen.quick and count - start <= AT_ONCE:
             mask = chosen.mask(capture.index, start, count)
             self._add(np.flatnonzero(mask) + (start + 1))
             return
@@ -155,6 +156,9 @@ class Narrowing:
                 yield Step(found.rows + 1, found.done, found.total)
 
         now.job = Job(steps).start()
+        if chosen.columns_only:
+            now.job.wait(SOON)
+            self._take()
 
     def _add(self, numbers: Any, before: bool = False) -> None:
         chosen = self.now.chosen

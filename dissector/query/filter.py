@@ -47,7 +47,8 @@ class Found:
 class Filter:
     """A filter that was understood.
 
-    text: as written. columns_only: the index answers it alone, so `mask` is exact.
+    text: as written. columns_only: the index answers it alone, so `mask` is exact. quick: and does so in a
+    tenth of a microsecond a row; regular expressions take as long as they are made to.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Filter:
     ) -> None:
         self.text = text
         self.columns_only = tree is None or tree.columns_only
+        self.quick = self.columns_only and not patterns
         self._tree = tree
         self._names = names
         self._patterns = patterns

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import regex
 
+from dissector.halting import go_on
+
 from .errors import QueryError, did_you_mean
 
 SECOND = 1_000_000_000
@@ -291,6 +293,7 @@ class Pattern:
     gave_up: int = 0
 
     def __call__(self, text: str) -> bool:
+        go_on()
         patience = max(PATIENCE / (1 + self.gave_up), 0.001)
         try:
             return self.compiled.search(text, timeout=patience) is not None
