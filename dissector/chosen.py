@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .capture.frames import distinct
+from .halting import go_on
 from .rows import DECRYPTED
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def frames_of(capture: Capture, blocks: Iterator[Array]) -> Frames:
     """The frames that hold bytes of messages, each once; blocks: numbers of the messages, int64."""
     found = [np.zeros((4, 0), np.int64)]
     for numbers in blocks:
+        go_on()
         some = np.concatenate(list(_of_block(capture, numbers)) or found[:1], axis=1)
         _, first = np.unique(some[0], return_index=True)
         found.append(some[:, first])
@@ -59,6 +61,7 @@ def _of_block(capture: Capture, numbers: Array) -> Iterator[Array]:
     c = {name: capture.index.rows.take(name, numbers - 1) for name in _COLUMNS}
     plain = c["flags"] & DECRYPTED == 0
     for number in numbers[~plain].tolist():
+        go_on()
         extents = capture.extents(capture.row(number))
         if extents:
             yield np.array([(e.frame, e.record, -1, 0) for e in extents], np.int64).T

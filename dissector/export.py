@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from pathlib import Path
 from typing import IO
 
@@ -97,7 +97,7 @@ def _ndjson(
 def _csv(capture: Capture, out: IO[bytes], expression: Wanted, fields: bool, payload: bool) -> None:
     from .slices import csv_rows
 
-    for text in csv_rows(capture, parts(capture, expression)):
+    for text in csv_rows(capture, parts(capture, expression), _total(capture, expression)):
         out.write(text)
         out.flush()
 
@@ -116,7 +116,14 @@ def _parquet(
 ) -> None:
     from .parquet import write_parquet
 
-    write_parquet(capture, out, parts(capture, expression))
+    write_parquet(capture, out, parts(capture, expression), _total(capture, expression))
+
+
+def _total(capture: Capture, expression: Wanted) -> int:
+    """How many messages are wanted; 0 where that is not known before all is read."""
+    if expression is None or isinstance(expression, str):
+        return capture.count if capture.index.complete and not expression else 0
+    return len(expression) if isinstance(expression, Sized) else 0
 
 
 Writer = Callable[[Capture, IO[bytes], Wanted, bool, bool], None]

@@ -15,7 +15,7 @@ from .digits import lsns
 from .errors import UserError
 from .records import json_text
 from .rows import ASSUMED, COLUMNS, DIRECTIONS, NO_LSN
-from .selection import Numbers, in_blocks
+from .selection import Numbers, in_blocks, told
 from .slices import SEVERITIES
 from .view import Capture, one_text
 
@@ -35,8 +35,8 @@ def needed() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def write_parquet(capture: Capture, out: IO[bytes], numbers: Numbers) -> None:
-    """Write the rows of the messages `numbers`.
+def write_parquet(capture: Capture, out: IO[bytes], numbers: Numbers, total: int = 0) -> None:
+    """Write the rows of the messages `numbers`. total: how many there are, 0 where that is not known.
 
     Columns are named as the keys of the JSON objects, and mean the same; time is a timestamp in ns, UTC;
     path is joined by dots, and the names of several relations by commas; lsn_number is the LSN as a
@@ -45,7 +45,7 @@ def write_parquet(capture: Capture, out: IO[bytes], numbers: Numbers) -> None:
     arrow, parquet = needed()
     table = _Table(capture, arrow)
     with parquet.ParquetWriter(out, table.schema, compression="zstd") as writer:
-        for block in in_blocks(numbers, BLOCK, BLOCK):
+        for block in told(capture, in_blocks(numbers, BLOCK, BLOCK), total):
             writer.write_batch(table.batch(block))
 
 

@@ -16,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from .capture.frames import distinct
+from .halting import go_on
 from .lines import Lines
 from .memory import give_back_freed_memory
 from .objects import AHEAD, Objects
@@ -262,6 +263,7 @@ class _Told:
             return
         share = max(1, self.count // min(processors(), self.count))
         for part in parts:
+            go_on()
             yield part
             self._written += not part
             self.progress.writing(min(self._written, share), share)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .halting import go_on
 from .holding import holder
 from .progress import Progress
 from .view import Capture, MessageView
@@ -144,3 +145,18 @@ def in_blocks(numbers: Numbers, size: int, most: int, live: bool = False) -> Ite
             held, count, begun = [], 0, monotonic()
     if count:
         yield np.concatenate(held)
+
+
+def told(capture: Capture, blocks: Iterable[Block], total: int) -> Iterator[Block]:
+    """The same blocks, each written before the next one is asked for: tells how far the writing of `total`
+    messages or frames is (0: nobody knows how many there are), and ends when nobody waits for it."""
+    progress, done = capture.progress or Progress(active=False), 0
+    try:
+        for block in blocks:
+            go_on()
+            yield block
+            done += len(block)
+            if total:
+                progress.writing(done, total)
+    finally:
+        progress.clear()

@@ -26,7 +26,7 @@ from .chosen import Array, Frames, frames_of
 from .contents import MAY_HOLD_SECRETS
 from .records import MASK, secret_ranges
 from .rows import ASSUMED, COLUMNS, DECRYPTED, DIRECTIONS, INCOMPLETE, NO_LSN, Row
-from .selection import Numbers, in_blocks
+from .selection import Numbers, in_blocks, told
 from .spec import Field
 from .text import visible
 from .times import iso_time
@@ -86,8 +86,9 @@ def _interfaces(capture: Capture, records: Array) -> Iterator[Interface]:
 
 def _frames(capture: Capture, chosen: Frames, secrets: Ranges) -> Iterator[Frame]:
     """The frames, with what is secret in them masked."""
-    for first in range(0, len(chosen.record), AT_ONCE):
-        some = slice(first, first + AT_ONCE)
+    count = len(chosen.record)
+    firsts = range(0, count, AT_ONCE)
+    for some in told(capture, (np.arange(at, min(at + AT_ONCE, count)) for at in firsts), count):
         for frame, side, shift in zip(
             capture.files.frames_at(chosen.record[some]),
             chosen.side[some].tolist(), chosen.shift[some].tolist(), strict=True,
@@ -233,10 +234,11 @@ def _cell(text: str) -> str:
     return f"'{shown}" if shown.startswith(_FORMULA) else shown
 
 
-def csv_rows(capture: Capture, numbers: Numbers) -> Iterator[bytes]:
-    """The rows of the messages `numbers` as CSV (RFC 4180: CRLF, a head line), from the index alone."""
+def csv_rows(capture: Capture, numbers: Numbers, total: int = 0) -> Iterator[bytes]:
+    """The rows of the messages `numbers` as CSV (RFC 4180: CRLF, a head line), from the index alone.
+    total: how many there are, 0 where that is not known."""
     text, labels = _line(CSV_COLUMNS), _Labels(capture)
-    for block in in_blocks(numbers, AT_ONCE, AT_ONCE, capture.live):
+    for block in told(capture, in_blocks(numbers, AT_ONCE, AT_ONCE, capture.live), total):
         yield "".join([text, *labels.rows(block.tolist())]).encode()
         text = ""
     yield text.encode()

@@ -55,9 +55,11 @@ def test_a_search_tells_how_far_it_is_and_leaves_the_output_alone(
     assert text.endswith("\r\x1b[K")
 
 
-@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize(
+    ("terminal", "form"), [(True, "ndjson"), (False, "ndjson"), (True, "pcap"), (False, "pcap")]
+)
 def test_writing_a_file_tells_how_far_it_is(
-    terminal: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    terminal: bool, form: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Also where standard output is a terminal, which nothing is written to meanwhile."""
     monkeypatch.setattr(progress, "PATIENCE", 0.0)
@@ -69,11 +71,12 @@ def test_writing_a_file_tells_how_far_it_is(
     monkeypatch.setattr("sys.stdout", Screen())
     with open_capture([str(TOUR)]) as capture:
         capture.progress = Progress(apart=True)
-        write_export(capture, "ndjson", str(tmp_path / "out"), None)
+        write_export(capture, form, str(tmp_path / "out"), None)
     text = error.getvalue()
     assert ("100% written" in text) == terminal
     assert not text or text.endswith("\r\x1b[K")
-    assert len((tmp_path / "out").read_text().splitlines()) == 249
+    if form == "ndjson":
+        assert len((tmp_path / "out").read_text().splitlines()) == 249
 
 
 def test_where_no_terminal_is_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -642,6 +642,43 @@ async def test_an_export_of_what_is_not_opened_can_be_stopped(tour, stops, tmp_p
         assert dialog._done == (0 if stops else len(numbers))
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet", "pcap"])
+async def test_an_export_of_any_format_says_how_far_it_is_and_ends(
+    form, tour, tmp_path, monkeypatch
+):
+    from tui.exporting import FORMATS, ExportDialog
+
+    if form == "parquet":
+        pytest.importorskip("pyarrow")
+    for name in ("slices.AT_ONCE", "parquet.BLOCK"):
+        monkeypatch.setattr(f"dissector.{name}", 16)
+    chosen = next(each for each in FORMATS if each[1] == form)
+    path, count = tmp_path / "out", tour.count
+    path.write_text("before")
+    told: list[int] = []
+    async with opened(CaptureSource(tour)) as pilot:
+        for stops in (True, False):
+            dialog = ExportDialog(tour, chosen, path, range(1, count + 1))
+            written = dialog._written
+
+            def tell(done, total, dialog=dialog, stops=stops, written=written):
+                written(done, total)
+                told.append(dialog._done)
+                dialog._stop = stops and len(told) == 3
+
+            monkeypatch.setattr(dialog, "_written", tell)
+            await pilot.app.push_screen(dialog)
+            assert "Esc stops and leaves no half file" in shown(pilot)
+            while pilot.app.screen is dialog:
+                await pilot.pause(0.02)
+            assert list(tmp_path.iterdir()) == [path]
+            assert (path.read_bytes() == b"before") == stops
+            if stops:
+                assert 0 < told[0] < told[1] < told[2] < count
+                assert len(told) == 3
+    assert told[-1] == count
+
+
 # Tour.
 
 

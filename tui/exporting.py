@@ -18,6 +18,7 @@ from textual.widgets import Static
 
 from dissector.errors import UsageProblem, UserError
 from dissector.export import BUILT, check_export, write_export
+from dissector.halting import HaltedError, halting
 from dissector.progress import Progress
 from dissector.text import visible
 from tui.actions import bindings
@@ -37,10 +38,6 @@ FORMATS: tuple[tuple[str, str, bool, bool], ...] = tuple(
     if each[1] in BUILT
 )
 """(words, format of `dissector.export`, with fields, with payload), of those that are built."""
-
-
-class Cancelled(Exception):  # noqa: N818
-    """The user gave up."""
 
 
 def start(screen: Any, capture: Any, numbers: Sequence[int], what: str, title: str) -> None:
@@ -155,7 +152,7 @@ class ExportDialog(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="asking") as box:
             box.border_title = "Export"
-            box.border_subtitle = "Esc stops"
+            box.border_subtitle = "Esc stops and leaves no half file"
             yield Static(Content(""), id="hint")
 
     def on_mount(self) -> None:
@@ -169,33 +166,22 @@ class ExportDialog(ModalScreen[None]):
         text = f"{done}{total:,} messages to {visible(str(self._path), 200)}"
         self.query_one("#hint", Static).update(Content(text), layout=False)
 
-    def _go_on(self) -> None:
-        if self._stop:
-            raise Cancelled
-
     def _written(self, done: int, total: int) -> None:
-        self._go_on()
         self._done = len(self._numbers) * done // total
 
     @work(thread=True)
     def _write(self) -> None:
-        opened = self._still.message
-
-        def message(number: int) -> Any:
-            self._go_on()
-            return opened(number)
-
-        self._still.message = message
         self._still.progress = _Progress(self._written)
         _, form, fields, payload = self._form
         target = self._path.with_name(f".{self._path.name[:100]}.part")
         try:
-            write_export(
-                self._still, form, str(target), self._numbers, fields=fields, payload=payload
-            )
+            with halting(lambda: self._stop):
+                write_export(
+                    self._still, form, str(target), self._numbers, fields=fields, payload=payload
+                )
             target.replace(self._path)
             said, wrong = f"{len(self._numbers):,} messages written to {self._path}", False
-        except Cancelled:
+        except HaltedError:
             said, wrong = "Export stopped; nothing was left behind", False
         except (UsageProblem, UserError, OSError, ImportError) as problem:
             said, wrong = self._problem(str(problem), target), True
