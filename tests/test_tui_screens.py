@@ -642,6 +642,25 @@ async def test_an_export_of_what_is_not_opened_can_be_stopped(tour, stops, tmp_p
         assert dialog._done == (0 if stops else len(numbers))
 
 
+async def test_an_export_of_a_sorted_list_says_that_it_is_by_number(tour, tmp_path):
+    async with opened(CaptureSource(tour), (80, 24)) as pilot:
+        await press(pilot, "x")
+        assert "by number" not in shown(pilot)
+        await press(pilot, "escape")
+        main = pilot.app.screen
+        main.sort("length", True)
+        lines = [main.messages.number_at(line) for line in range(tour.count)]
+        await press(pilot, "x")
+        assert "Export which messages? They are written by number" in shown(pilot)
+        path = tmp_path / "out.csv"
+        await press(pilot, "1", "3")
+        pilot.app.screen.query_one("#asked").value = str(path)
+        await press(pilot, "enter")
+        await settle(pilot)
+        numbers = [int(line.partition(",")[0]) for line in path.read_text().splitlines()[1:]]
+    assert numbers == sorted(lines) != lines
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet", "pcap"])
 async def test_an_export_of_any_format_says_how_far_it_is_and_ends(
     form, tour, tmp_path, monkeypatch

@@ -96,7 +96,8 @@ def start(screen: Any, capture: Any, numbers: Sequence[int], what: str, title: s
         app.push_screen(ExportDialog(capture, FORMATS[place], path, chosen[0]))
 
     texts = [text for text, _ in choices]
-    app.push_screen(ChooseDialog("Export which messages?", texts), asked_which)
+    order = "" if screen.messages.order is None else " They are written by number"
+    app.push_screen(ChooseDialog(f"Export which messages?{order}", texts), asked_which)
 
 
 def usable_path(name: str, capture: Any) -> Path:
