@@ -43,7 +43,8 @@ class Request:
     """Something that the client asked for and the server has not finished answering.
 
     kind: query, parse, bind, describe, execute, close, sync, function. target: "S" (statement) or "P"
-    (portal) and name of what it is about; source and formats: of bind. completed: statements of a query.
+    (portal) and name of what it is about; source and formats: of bind. Of a query, row and completed (its
+    statements) change; any other may be asked for again with the same object.
     """
 
     kind: str
@@ -128,7 +129,8 @@ class Conversation:
 
     # what the frontend sends
 
-    def _add(self, request: Request) -> None:
+    def ask(self, request: Request) -> None:
+        """The client asks for something."""
         if self.skipping and request.kind != "sync":  # the server does not look at it
             return
         self.skipping = False
@@ -137,7 +139,7 @@ class Conversation:
             self._sent[request.target[1]] = request.statement
 
     def query(self, text: str, command: Command | None) -> None:
-        self._add(Request("query", text, command))
+        self.ask(Request("query", text, command))
 
     def parse(self, name: str, text: str, oids: tuple[int, ...]) -> None:
         statement = Statement(text)
@@ -149,32 +151,20 @@ class Conversation:
                 columns = tuple(Column(f"${i}", oid) for i, oid in enumerate(oids, start=1))
                 typed = self._typed[oids] = Schema("parameters", columns)
             statement.parameters = typed
-        self._add(Request("parse", text, target=("S", name), statement=statement))
+        self.ask(Request("parse", text, target=("S", name), statement=statement))
 
     def bind(
-        self, portal: str, statement: str, parameter_formats: tuple[int, ...],
-        result_formats: tuple[int, ...], count: int = 0,
-    ) -> Schema | None:  # fmt: skip
+        self, request: Request, parameter_formats: tuple[int, ...], count: int = 0
+    ) -> Schema | None:
         """Bind a portal; returns the description of Bind's own `count` parameters, None for none. Their
         types are 0 where nobody told them yet."""
-        self._add(Request("bind", target=("P", portal), source=statement, formats=result_formats))
+        self.ask(request)
         if not count:
             return None
-        known = self._sent[statement] if statement in self._sent else self.statements.get(statement)
+        name, sent = request.source, self._sent
+        known = sent[name] if name in sent else self.statements.get(name)
         described = (known and known.parameters) or _UNKNOWN
         return self._forms.of(described, parameter_formats, count)
-
-    def describe(self, target: tuple[str, str]) -> None:
-        self._add(Request("describe", target=target))
-
-    def execute(self, portal: str) -> None:
-        self._add(Request("execute", target=("P", portal)))
-
-    def close(self, target: tuple[str, str]) -> None:
-        self._add(Request("close", target=target))
-
-    def other(self, kind: str) -> None:
-        self._add(Request(kind))
 
     # what the backend answers
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from . import catalogue
 from .commands import parse_command
-from .conversation import KINDS
+from .conversation import KINDS, Request
 from .known import Known
 from .reads import Read, Reads, reads_of
 from .rows import DIRECTIONS
@@ -27,17 +27,20 @@ COMMAND = -1
 """A Query holds a replication command: nothing was changed."""
 
 
+Way = tuple[frozenset[str] | None, Step]
+"""Kinds of the queue's head with which a message can come and waits for nothing, "" for an empty queue,
+None for any; its step."""
+
+
 @dataclass(slots=True)
 class Steps:
     """How messages of one direction are taken while all that they change is the conversation.
 
-    of: type byte -> (kinds of the queue's head with which it can come and waits for nothing, "" for an
-    empty queue, None for any; step). reads: messages in the one dialect that they have; dialect: its
-    number.
+    of: by type byte. reads: messages in the one dialect that they have; dialect: its number.
     """
 
     direction: int
-    of: dict[int, tuple[frozenset[str] | None, Step]]
+    of: dict[int, Way]
     reads: Reads
     dialect: int
 
@@ -87,37 +90,40 @@ class Queries(Known):
         told = read.told.get(self.codec)
         if told is None:
             values = read.facts
+            request = Request(
+                "bind", target=("P", self.text(values.get("portal"))),
+                source=self.text(values.get("statement")),
+                formats=tuple(values.get("result_formats") or ()),
+            )  # fmt: skip
             told = read.told[self.codec] = (
-                self.text(values.get("portal")), self.text(values.get("statement")),
-                tuple(values.get("parameter_formats") or ()),
-                tuple(values.get("result_formats") or ()),
+                request, tuple(values.get("parameter_formats") or ()),
                 len(values.get("parameters") or ()),
             )  # fmt: skip
         schema = self.conversation.bind(*told)
         return 0 if schema is None else self._encoded(schema)
 
-    def _target(self, read: Read) -> tuple[str, str]:
-        """What Describe and Close are about."""
-        told = read.told.get(self.codec)
-        if told is None:
+    def _about(self, kind: str, read: Read) -> int:
+        """Describe and Close."""
+        request = read.told.get(self.codec)
+        if request is None:
             values = read.facts
-            told = chr(values.get("target") or 0), self.text(values.get("name"))
-            read.told[self.codec] = told
-        return told
+            target = chr(values.get("target") or 0), self.text(values.get("name"))
+            request = read.told[self.codec] = Request(kind, target=target)
+        self.conversation.ask(request)
+        return 0
 
     def _describe(self, read: Read) -> int:
-        self.conversation.describe(self._target(read))
-        return 0
+        return self._about("describe", read)
 
     def _close(self, read: Read) -> int:
-        self.conversation.close(self._target(read))
-        return 0
+        return self._about("close", read)
 
     def _execute(self, read: Read) -> int:
-        portal = read.told.get(self.codec)
-        if portal is None:
-            portal = read.told[self.codec] = self.text(read.facts.get("portal"))
-        self.conversation.execute(portal)
+        request = read.told.get(self.codec)
+        if request is None:
+            portal = self.text(read.facts.get("portal"))
+            request = read.told[self.codec] = Request("execute", target=("P", portal))
+        self.conversation.ask(request)
         return 0
 
     def _row_description(self, read: Read) -> int:
@@ -167,7 +173,8 @@ class Queries(Known):
             if encoding:  # ParameterStatus may come after rows of it
                 self._encoding(encoding)
                 self.encoding_early = True
-            head.completed += 1
+            if head.kind == "query":
+                head.completed += 1
         self.conversation.done("execute")
         return 0
 
@@ -193,8 +200,10 @@ class Queries(Known):
 
 
 def _asked(kind: str) -> Step:
+    request = Request(kind)
+
     def step(session: Queries, read: Read) -> int:
-        session.conversation.other(kind)
+        session.conversation.ask(request)
         return 0
 
     return step
@@ -243,8 +252,8 @@ STEPS: dict[str, Step] = {
 _NO_QUERY = frozenset(("", *KINDS)) - {"query"}
 
 
-def _by_tag(layer: str) -> dict[int, tuple[frozenset[str] | None, Step]]:
-    made: dict[int, tuple[frozenset[str] | None, Step]] = {}
+def _by_tag(layer: str) -> dict[int, Way]:
+    made: dict[int, Way] = {}
     for message in catalogue.in_layer(layer):
         step = STEPS.get(message.name)
         if step is not None:

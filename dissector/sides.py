@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import deque
 from dataclasses import dataclass, field
 from struct import unpack_from
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from .bulk import Answers
 from .capture import Chunk, Gap
 from .findings import Finding
 from .session import Context
+
+if TYPE_CHECKING:
+    from .exchange import Said
 
 UNDECIDED, STARTUP, ANSWER, MESSAGES, LOST, TLS, GSS, WAITS = range(8)
 """What the next bytes of a side are: not known yet, a start-up packet, a one-byte answer, messages, bytes
@@ -127,6 +130,7 @@ class Side:
     huge: tuple[int, int, bytes] | None = None
     ahead: Ahead | None = None
     lists: tuple[Array, Listed] | None = None
+    said: Said | None = None
 
     def take(self) -> bool:
         """Move the next chunk into the buffer; False when a gap or nothing comes next."""
@@ -134,6 +138,7 @@ class Side:
             return False
         chunk = self.waiting.popleft()
         assert isinstance(chunk, Chunk)
+        self.said = None
         rest = len(self.buffer) - self.at
         if not rest:
             self.base, self.at, self.buffer = chunk.offset, 0, chunk.data

@@ -8,17 +8,16 @@ without more ado: a side keeps its turn up to the other's next message.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
-from struct import Struct, unpack_from
+from struct import unpack_from
 
 from . import recognise
 from .bulk import SHORT
 from .capture import Gap
 from .damage import Damage
-from .queries import COMMAND, Steps
+from .exchange import LEAST, WINDOW, Exchange, said
 from .recognise import HEADER
-from .rows import ASSUMED, BACKEND, DIRECTIONS, NO_LSN, pack_record
+from .rows import ASSUMED, BACKEND, DIRECTIONS
 from .sides import (
     ANSWER,
     GSS,
@@ -35,13 +34,6 @@ from .sides import (
     Side,
 )
 from .waiting import waits
-
-NEVER, STOPPED, UNKNOWN = 1 << 62, -1, -2
-"""When the next message of a side is whole: none is in sight; it is not taken in this way; see there."""
-
-LENGTH = Struct(">I").unpack_from
-
-ROW = LANE_TAGS["rows"]
 
 
 class Turns(Damage):
@@ -126,7 +118,7 @@ class Turns(Damage):
         places = [(0, 0, 0), (0, 0, 0)]  # of its last byte: arrival, frame, time
         unknown = [0, 1]
         while True:
-            if self.fast and (records := self._many(bounds)):
+            for records in self._many() if self.fast else ():
                 unknown = [0, 1]
                 yield records
             for i in unknown:
@@ -176,91 +168,24 @@ class Turns(Damage):
             return -1
         return at + length + 1 if left > length else 0
 
-    # -- many, one side's after the other's
+    # -- many
 
-    def _many(self, bounds: list[dict[int, recognise.Bounds]]) -> bytes:
+    def _many(self) -> Iterator[bytes]:
         """Packed rows of the next messages, as long as these only move the conversation on."""
-        sides, records = self.sides, bytearray()
-        steps = self.session.steps()
-        if steps is None or sides[0].notes or sides[1].notes:
-            return b""
-        mine = [steps[self._direction(side)] for side in sides]
-        first, second = (self._due(side, known) for side, known in zip(sides, bounds, strict=True))
-        while min(first, second) > STOPPED and first != second:
-            if first < second:
-                first = self._run(sides[0], mine[0], second, records)
-                if first == UNKNOWN:
-                    first = self._due(sides[0], bounds[0])
-            else:
-                second = self._run(sides[1], mine[1], first, records)
-                if second == UNKNOWN:
-                    second = self._due(sides[1], bounds[1])
-        return bytes(records)
-
-    def _due(self, side: Side, known: dict[int, recognise.Bounds]) -> int:
-        """When the next message of `side` is whole: the arrival of its last byte."""
-        end = self._end_of(side, known)
-        if end > 0:
-            return side.place(side.base + end)[0]
-        return STOPPED if end or side.waiting else NEVER
-
-    def _run(self, side: Side, steps: Steps, before: int, records: bytearray) -> int:
-        """Take the messages of `side` that are whole before `before`; when the next one is.
-
-        Stops at a message that waits for the other side's, or changes more than the conversation.
-        """
-        session, buffer, base = self.session, side.buffer, side.base
-        queue, fixed = session.conversation.queue, session.base
+        session, sides = self.session, self.sides
         free = session.began_in_middle or not (self.from_start and self.patient)
-        of, kept, paths = steps.of, steps.reads.kept, self.tables.paths.numbers
-        number, direction, dialect = self.number, steps.direction, steps.dialect
         flags = self.flags | (ASSUMED if session.assumed() else 0)
-        ends, places = side.listed()
-        last = len(ends) - 1
-        piece = bisect_left(ends, base + side.at + 1, 0, last)
-        arrival, frame, time = places[piece]
-        begin = at = side.at
-        size, count, due = len(buffer), 0, UNKNOWN
-        while at + HEADER <= size:
-            (length,) = LENGTH(buffer, at + 1)
-            end = at + length + 1
-            if end > size or not 4 <= length < HUGE:
+        while (steps := session.steps()) is not None and not (sides[0].notes or sides[1].notes):
+            first, second = (said(side, steps[self._direction(side)]) for side in sides)
+            if any(each.open and not each.ways for each in (first, second)):
                 break
-            if base + end > ends[piece]:
-                piece = bisect_left(ends, base + end, piece, last)
-                arrival, frame, time = places[piece]
-            if arrival >= before:
-                due = arrival
+            exchange = Exchange(first, second, max(LEAST, self.at_once))
+            reads, schemas = exchange.take(session, free)
+            self.at_once = min(2 * len(reads), WINDOW)  # what was in vain stays little
+            if reads:
+                yield exchange.rows(reads, schemas, self.number, flags, self.tables)
+            if len(reads) < len(exchange.order) or not (reads and exchange.more):
                 break
-            tag = buffer[at]
-            due = STOPPED
-            if tag not in of:
-                break
-            after, step = of[tag]
-            waiting = not free and after and (queue[0].kind if queue else "") not in after
-            if waiting and size - at < HELD_LIMIT:
-                break
-            if tag == ROW and base + at >= side.slow_until and not self.short_run(side, at, tag):
-                break
-            data = buffer[at:end]
-            read = kept.get(data) or steps.reads.read(data)
-            schema = step(session, read)
-            if schema == COMMAND:
-                break
-            path = paths.get(read.path) or self.tables.paths.number(read.path)
-            records += pack_record(
-                arrival, frame, time, number, direction, base + at, length + 1, path, NO_LSN, 0,
-                schema, dialect, read.severity, flags,
-            )  # fmt: skip
-            at = end
-            count += 1
-            if session.base is not fixed:
-                break
-            due = UNKNOWN
-        side.at = at
-        side.consumed += at - begin
-        side.count += count
-        return due
 
     @staticmethod
     def short_run(side: Side, at: int, tag: int) -> bool:

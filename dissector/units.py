@@ -67,6 +67,7 @@ class Units:
         self.forced = any(port in assumptions.ports for port in ports)
         self.final = False
         self.patient = True
+        self.at_once = 0  # of how many messages of a side an order is looked for
         self.endings: dict[int, str] = {}
         self.found: list[Finding] = []
 

@@ -23,7 +23,7 @@ from dissector.capture import open_capture_files
 from dissector.command_check import check
 from dissector.commands import parse_command
 from dissector.contents import open_contents
-from dissector.conversation import Conversation
+from dissector.conversation import Conversation, Request
 from dissector.display import display
 from dissector.encodings import codec
 from dissector.index import Index, Indexer, Options
@@ -307,7 +307,7 @@ def test_lost_answers_do_not_shift_those_that_come(unheard: bool) -> None:
     conversation.query("select * from t", None)
     conversation.ready()
     conversation.parse("s", "select id from t where id < $1", ())
-    conversation.other("sync")
+    conversation.ask(Request("sync"))
     conversation.done("parse")
     if unheard:
         assert [request.kind for request in conversation.queue] == ["query", "parse", "sync"]
@@ -315,10 +315,10 @@ def test_lost_answers_do_not_shift_those_that_come(unheard: bool) -> None:
     assert [request.kind for request in conversation.queue] == ["sync"]
     conversation.ready()
     assert not conversation.queue
-    conversation.bind("", "s", (), (1,))
-    conversation.describe(("P", ""))
-    conversation.execute("")
-    conversation.other("sync")
+    conversation.bind(Request("bind", target=("P", ""), source="s", formats=(1,)), ())
+    conversation.ask(Request("describe", target=("P", "")))
+    conversation.ask(Request("execute", target=("P", "")))
+    conversation.ask(Request("sync"))
     conversation.done("bind")
     described = Schema("row", (Column("id", 23),))
     conversation.described(described)
@@ -627,10 +627,10 @@ def test_bytes_that_do_not_decode_are_shown(tmp_path: Path) -> None:
 # -- both lanes
 
 
-def columns(path: Path, fast: bool, keylog: str = "") -> list[list[object]]:
-    """The index's rows, with what their numbers stand for."""
+def columns(path: Path, fast: bool, keylog: str = "", frames: int = 16384) -> list[list[object]]:
+    """The index's rows, with what their numbers stand for. frames: read at once."""
     index = Index()
-    with open_capture_files([str(path)]) as files:
+    with open_capture_files([str(path)], batch_frames=frames) as files:
         for batch in Indexer(files, Options(keylog=keylog), fast=fast).batches():
             index.extend(batch)
     tables = {"path": index.tables.paths, "dialect": index.tables.dialects,
@@ -649,6 +649,65 @@ def test_many_at_once_are_as_one_by_one(name: str) -> None:
     path, log = recorded.path_of(name), recorded.CONVERSATIONS / f"{name}.keylog"
     keylog = str(log) if log.exists() else ""
     assert columns(path, True, keylog) == columns(path, False, keylog)
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_few_at_once_are_as_one_by_one(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dissector.exchange.WINDOW", window)
+    monkeypatch.setattr("dissector.exchange.SPAN", 100)
+    for name in ("query-extended", "query-portals", "errors", "copy", "psycopg2", "notify"):
+        path = recorded.path_of(name)
+        assert columns(path, True) == columns(path, False)
+
+
+def _spoken() -> tuple[list[tuple[int, bytes]], list[str]]:
+    """What a client and a server say in turn, and the names of the messages. Rows come in runs of every
+    length about the one from which on they are taken together."""
+    sent = [(0, STARTUP), (1, OK + VERSION + READY)]
+    names = ["StartupMessage", "AuthenticationOk", "ParameterStatus", "ReadyForQuery"]
+    for count in range(13, 20):
+        text = b"select x from t limit %d\0" % count
+        rows = b"".join(message("D", b"\0\1\0\0\0\2%02d" % i) for i in range(count))
+        sent += [
+            (0, message("Q", text)),
+            (1, DESCRIBED + rows + message("C", b"SELECT\0") + READY),
+            (0, message("P", b"\0" + text + b"\0\0") + message("S")),
+            (1, message("1") + READY),
+            (0, message("Q", b"set client_encoding to latin%d\0" % (count % 2 + 1))),
+            (1, message("C", b"SET\0") + READY),
+        ]
+        names += [
+            "Query",
+            "RowDescription",
+            *["DataRow"] * count,
+            "CommandComplete",
+            "ReadyForQuery",
+        ]
+        names += ["Parse", "Sync", "ParseComplete", "ReadyForQuery"]
+        names += ["Query", "CommandComplete", "ReadyForQuery"]
+    return sent, names
+
+
+@pytest.mark.parametrize("size", [7, 50, 1448])
+@pytest.mark.parametrize("reach", [1, 2])
+def test_both_sides_in_the_order_in_which_they_spoke(size: int, reach: int, tmp_path: Path) -> None:
+    """reach 2: segments overtake their neighbours."""
+    sent, names = _spoken()
+    packets = transforms.resegmented(transforms.conversation(sent), size)
+    if reach > 1:
+        packets = transforms.shuffled(packets, reach, 5)
+    assert paths(opened(tmp_path, packets)) == names
+
+
+@pytest.mark.parametrize("frames", [20, 16384])
+@pytest.mark.parametrize("reach", [4, 20])
+def test_sides_that_overtake_each_other_are_as_one_by_one(
+    frames: int, reach: int, tmp_path: Path
+) -> None:
+    packets = transforms.resegmented(transforms.conversation(_spoken()[0]), 200)
+    path = tmp_path / "spoken.pcap"
+    path.write_bytes(transforms.pcap(transforms.frames(transforms.shuffled(packets, reach, 1))))
+    assert columns(path, True, frames=frames) == columns(path, False, frames=frames)
 
 
 @pytest.mark.parametrize("command", ["COPY t FROM STDIN", "COPY t FROM STDIN CSV"])
