@@ -246,7 +246,7 @@ class CopyBoth:
         for i in np.flatnonzero(read).tolist():
             start, end = int(run.starts[i]), int(run.ends[i])
             chain = messages(annotate(run.data, "backend", dialect, start, end))
-            if len(chain) > 2:
+            if len(chain) > 2 and chain[2].length:
                 carries[i] = isinstance(chain[2].declaration, Message)
         return odd
 

@@ -7,7 +7,7 @@ more is known than the first one, and those with findings of their own, are open
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from .fieldpieces import FieldKind
 from .fieldtexts import Fields
 from .lineheads import LineHeads
 from .noted import Checks, check, checks_of
-from .others import Other
+from .others import Other, alike
 from .quick import QUICK, ROWS
 from .reading import read_messages
 from .rowpieces import plain_kind, row_kind
@@ -57,7 +57,7 @@ _CUT = "…\n".encode()
 @dataclass(slots=True)
 class _Kind:
     """How messages of one kind are written: the number of a kind of fields or of rows, or each by itself
-    from its bytes (alone); none of these: opened.
+    from its bytes: by `alone` where there is such a way, else by `other`.
 
     checks: by which nothing is wrong with a message but what is wrong with all of them; hints: those with
     a word that hints at a password are looked at by themselves.
@@ -68,6 +68,7 @@ class _Kind:
     checks: Checks = ()
     alone: Callable[[bytes, Callable[[], MessageView]], bytes | None] | None = None
     hints: bool = False
+    other: Other | None = None
 
 
 class Lines:
@@ -76,7 +77,6 @@ class Lines:
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
         self.capture = runs.capture
-        self._found = np.zeros(0, np.int64)
         self._forget()
 
     def _forget(self) -> None:
@@ -132,18 +132,18 @@ class Lines:
         tables = self.capture.index.tables
         path, dialect = tables.paths[c["path"][i]], tables.dialects[c["dialect"][i]]
         quick = len(path) > 1 and path[1] in QUICK and dialect.copy == "pgoutput"
-        if not quick and not usual:
-            return -1
         relation = int(c["relation"][i])
         schema = self._schemas.get(relation)
         if schema is None:  # one that comes again, with a new number, is the same to the writers
-            known = replace(tables.schemas[relation], version=0)
+            known = alike(tables.schemas[relation])
             schema = self._schemas[relation] = self._same.setdefault(known, len(self._same))
         key = (int(c["path"][i]), int(c["dialect"][i]), int(c["direction"][i]), schema, usual)
         kind = self._known.get(key)
         if kind is None:
             view = self.capture.message(int(c["number"][i]))
-            self._kinds.append(self._learned(view) if quick else self._other(view))
+            made = self._learned(view) if quick else self._other(view)
+            made.other = Other(view, self.runs.secrets, tables, usual)
+            self._kinds.append(made)
             kind = self._known[key] = len(self._kinds) - 1
         return kind
 
@@ -171,9 +171,11 @@ class Lines:
     def _other(self, view: MessageView) -> _Kind:
         """Of messages outside a stream of pgoutput."""
         short = view.context(self.runs.secrets, VALUE)
-        kind = _Kind(alone=Other(view, self.runs.secrets).text)
+        kind = _Kind()
         rows = plain_kind(view, short) if self._rows.tables.count <= MOST_ITEMS else None
-        if rows is not None and not view.found:
+        if view.found:
+            return kind
+        if rows is not None:
             kind.rows = self._rows.add(rows)
             return kind
         made = plan(view, short)
@@ -186,16 +188,6 @@ class Lines:
     def relation(self, number: int) -> bytes:
         """The cell of the relation with the tabs around it, by the schema's number."""
         return f"\t{visible(one_text(self.capture.relation_of(number)))}\t".encode()
-
-    def found(self, numbers: Array) -> Array:
-        """Messages with findings of their own that may be among `numbers`."""
-        found = self.capture.index.found
-        if len(self._found) != len(found):
-            self._found = np.sort(np.fromiter(found, np.int64, len(found)))
-        if not len(numbers):
-            return self._found[:0]
-        first, last = np.searchsorted(self._found, (numbers.min(), numbers.max() + 1))
-        return self._found[first:last]
 
 
 class _Block:
@@ -211,9 +203,6 @@ class _Block:
         usual &= c["length"] < HUGE
         self.kind = lines.kinds(c, c["severity"] == 0)
         usual &= self.kind >= 0
-        found = lines.found(c["number"])
-        if len(found):
-            usual &= ~np.isin(c["number"], found)
         self.bytes = read_messages(self.capture, c, np.flatnonzero(usual), WINDOW * 2)
         self.data = self.bytes.data
         self.slow = self.bytes.begins < 0
@@ -303,8 +292,9 @@ class _Block:
             )
             self._alone(dropped)
         r = r[~which]
-        self._checked(r)
-        r = r[~self.slow[r]]
+        fine = self._checked(r)
+        self._by_themselves(r[~fine])
+        r = r[fine]
         fields = np.array([k.fields for k in kinds])[self.kind[r]]
         which = fields >= 0
         self._alone(r[~which])
@@ -329,31 +319,48 @@ class _Block:
         hinted[which[hinted_texts(self.data, begins.tolist(), ends.tolist())]] = True
         return hinted
 
-    def _checked(self, r: Array) -> None:
-        """Messages with a finding of their own besides that of their kind are slow."""
+    def _checked(self, r: Array) -> Array:
+        """Mask of the messages that have no finding besides that of their kind."""
+        fine = np.ones(len(r), bool)
         kinds = self.kind[r]
         for number in np.flatnonzero(np.bincount(kinds)).tolist():
             checks = self.lines._kinds[number].checks
             if checks:
-                mine = r[kinds == number]
-                begins = self.bytes.begins[mine]
-                good = check(checks, self.data, begins, begins + self.c["length"][mine])
-                self.slow[mine[~good]] = True
+                which = np.flatnonzero(kinds == number)
+                begins = self.bytes.begins[r[which]]
+                ends = begins + self.c["length"][r[which]]
+                fine[which] = check(checks, self.data, begins, ends)
+        return fine
 
     def _alone(self, r: Array) -> None:
         """Messages that are looked at one by one."""
         begins, data, whole = self.bytes.begins[r], self.data, self.slots.whole
         ends = begins + self.c["length"][r]
         ways = [kind.alone for kind in self.lines._kinds]
+        others = []
         for row, kind, begin, end in zip(
             r.tolist(), self.kind[r].tolist(), begins.tolist(), ends.tolist(), strict=True
         ):
             alone = ways[kind]
             text = alone(data[begin:end], partial(self._opened, row)) if alone else None
             if text is None:
-                self.slow[row] = True
+                others.append(row)
             else:
                 whole[row] = text
+        self._by_themselves(np.array(others, np.int64))
+
+    def _by_themselves(self, r: Array) -> None:
+        """Messages of which nothing is known but their bytes, and what was found wrong with them."""
+        begins, data, whole = self.bytes.begins[r], self.data, self.slots.whole
+        found = self.capture.index.found
+        kinds = self.lines._kinds
+        columns = (self.kind, self.c["relation"], self.c["number"], self.c["length"])
+        for row, begin, kind, relation, number, length in zip(
+            r.tolist(), begins.tolist(), *(x[r].tolist() for x in columns), strict=True
+        ):
+            other = kinds[kind].other
+            assert other is not None
+            whole[row] = other.text(data[begin : begin + length], relation, found.get(number, ()))
 
 
 def _close_up(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 
 from .annotate import annotate
 from .contents import open_contents
+from .copying import CopyState
 from .copyrows import CopyRows
-from .datarows import DataRows
 from .display import Context
 from .findings import Finding
-from .node import Node, messages
-from .rowobjects import rows_of
+from .node import Node, findings, messages
+from .schema_findings import schema_findings
+from .schemas import Schema, Tables
 from .summary import VALUE, summary
 from .taken import UnusualError
 from .view import MessageView
@@ -26,11 +29,13 @@ class Bare:
 
     __slots__ = ("found", "schema", "short", "tree")
 
-    def __init__(self, tree: Node, of: Other) -> None:
+    def __init__(
+        self, tree: Node, schema: Schema, short: Context, found: Sequence[Finding]
+    ) -> None:
         self.tree = tree
-        self.schema = of.schema
-        self.short = of.short
-        self.found: list[Finding] = []
+        self.schema = schema
+        self.short = short
+        self.found = list(found)
 
     @property
     def innermost(self) -> Node:
@@ -43,36 +48,57 @@ class Bare:
 
 
 class Other:
-    """Messages of one path, dialect, schema and direction in which nothing is wrong."""
+    """Messages of one path, dialect and direction, and of schemas that `alike` makes equal; usual: in which
+    nothing is wrong."""
 
-    def __init__(self, view: MessageView, secrets: bool) -> None:
+    def __init__(self, view: MessageView, secrets: bool, tables: Tables, usual: bool) -> None:
         self.layer = "backend" if view.direction == "B" else "frontend"
-        self.dialect, self.schema = view.dialect, view.schema
-        self.secrets = secrets
+        self.dialect, self.tables = view.dialect, tables
+        self.secrets, self.usual = secrets, usual
         self.short = view.context(secrets, VALUE)
-        self._known: dict[bytes, bytes] = {}
-        self._rows: DataRows | CopyRows | None = None
+        self._known: dict[tuple[bytes, int, str], bytes] = {}
+        self._rows: CopyRows | None = None
         with suppress(UnusualError):
-            self._rows = rows_of(view, secrets, fields=False)
+            self._rows = CopyRows(view, secrets, fields=False)
 
-    def text(self, data: bytes, opened: Callable[[], MessageView]) -> bytes:
-        """The summary of the message `data`, UTF-8."""
-        found = self._known.get(data)
+    def text(self, data: bytes, relation: int, stored: Sequence[Finding]) -> bytes:
+        """The summary of the message `data`, UTF-8. relation: the number of its schema; stored: what is
+        wrong with it beside what its bytes tell."""
+        key = data, relation, stored[0].text if stored else ""
+        found = self._known.get(key)
         if found is not None:
             return found
         if self._rows is not None:
             try:
-                return self._rows.read(data, 0, len(data), lambda: self._bare(data))[0].encode()
+                bare = partial(self._bare, data, relation, stored)
+                return self._rows.read(data, 0, len(data), bare)[0].encode()
             except UnusualError:
                 pass
-        found = summary(self._bare(data), self.secrets).encode()
+        found = summary(self._bare(data, relation, stored), self.secrets).encode()
         if len(data) <= SHORT:
             if len(self._known) >= KEPT:
                 self._known.clear()
-            self._known[data] = found
+            self._known[key] = found
         return found
 
-    def _bare(self, data: bytes) -> Bare:
+    def _bare(self, data: bytes, relation: int, stored: Sequence[Finding]) -> Bare:
+        schema = self.tables.schemas[relation]
         tree = annotate(data, self.layer, self.dialect)
-        open_contents(tree, data, self.dialect, self.schema)
-        return Bare(tree, self)
+        open_contents(tree, data, self.dialect, schema)
+        if not stored and not self.usual:  # a summary tells the first one only
+            stored = findings(tree) + schema_findings(tree, schema)
+        return Bare(tree, schema, self.short, stored)
+
+
+_ANYWHERE = CopyState("")
+
+
+def alike(schema: Schema) -> Schema:
+    """What all schemas are that make no other difference to the writers than that each message is read
+    with its own: a description that comes again with a new number, COPY data that goes on somewhere."""
+    state = schema.copy
+    if state is not None and (
+        state.form != "text" or state.column or state.inside or state.escaped
+    ):
+        return replace(schema, version=0, copy=_ANYWHERE)
+    return replace(schema, version=0)

@@ -248,3 +248,11 @@ def test_a_capture_that_is_cut_while_a_second_process_reads_it(
     assert found.code == "file-cut"
     assert "became shorter while it was read, to 100 bytes" in found.text
     assert_no_child()
+
+
+def test_changes_of_nothing_at_the_end_of_what_is_read(tmp_path: Path) -> None:
+    """WAL data that carries no message, up to the last byte: no byte behind it is taken for one."""
+    with made(tmp_path, [b""] * 700) as capture:
+        assert capture.message(capture.count).path == ("CopyData", "XLogData", "Unknown")
+        assert (capture.index.rows.column("severity")[-700:] == Severity.ERROR).all()
+    assert_same(tmp_path / "made.pcap")

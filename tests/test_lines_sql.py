@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import test_objects
 from test_lines import cut, lines_of
 from test_objects import FLOATS, INTEGERS, TEXTS, message
 from test_row_objects import BOOL, FLOAT8, INT4, TEXT, data_row, description, made
@@ -252,6 +253,76 @@ def test_damaged_and_cut_sessions(seed: int, tmp_path: Path) -> None:
     client, server = (bytearray(part) for part in session(chance))
     parts = [(0, damaged(client, chance)), (1, damaged(server, chance))]
     checked(made(tmp_path, parts), (10_000,))
+
+
+def opened_by(capture: Capture, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many messages are opened for the lines of all."""
+    opened = []
+    message_of = capture.message
+    monkeypatch.setattr(capture, "message", lambda n: opened.append(n) or message_of(n))
+    block = Runs(capture)._lines.block(np.arange(1, capture.count + 1))
+    assert bytes(block).count(b"\n") == capture.count
+    monkeypatch.undo()
+    return len(opened)
+
+
+HEAD = b"\0\0\2\0\0\0\0"
+ODD = {
+    "status that is not known": ([], [message("Z", bytes([i])) for i in range(60, 90)]),
+    "cut rows": ([], [message("D", struct.pack("!h", i % 9) + b"\0" * (i % 5)) for i in range(60)]),
+    "COPY data without a COPY": ([], [message("d", b"%d\n" % i * (i % 3)) for i in range(60)]),
+    "COPY data of nothing": ([(1, message("H", HEAD))], [message("d")] * 5),
+    "cut COPY text": (
+        [(0, message("Q", b"copy t to stdout\0")), (1, message("H", HEAD))],
+        [message("d", b"%d\t\\" % i + b"x\ty"[: i % 4]) for i in range(50)],
+    ),
+    "CSV": (
+        [(0, message("Q", b"copy t to stdout csv\0")), (1, message("H", HEAD))],
+        [message("d", b'%d,"a""%d' % (i, i) + b'"\n' * (i % 4 < 3)) for i in range(50)],
+    ),
+    "no binary COPY data": (
+        [
+            (0, message("Q", b"copy t to stdout (format binary)\0")),
+            (1, message("H", b"\1" + HEAD[1:])),
+        ],
+        [message("d", b"PGCOPY"[: i % 7] + bytes(i % 3)) for i in range(50)],
+    ),
+    "what a server tells": ([], [message("N", b"SLOG\0M" + b"m" * i) for i in range(60)]),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_many_odd_messages(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong with them is told in blocks, too: none costs what opening it costs."""
+    before, some = ODD[case]
+    chance = random.Random(1)
+    server = b"".join(chance.choice(some) for _ in range(1500))
+    capture = made(tmp_path, [*before, (1, server)])
+    assert capture.count > 1500
+    checked(capture, (10_000,))
+    assert opened_by(capture, monkeypatch) < 100
+
+
+@pytest.mark.parametrize("options", [test_objects.OPTIONS, b"", test_objects.STREAMING])
+def test_many_odd_messages_of_replication(
+    options: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Empty ones, of kinds that are not known, cut ones, rows of no relation or with too few columns."""
+    relation = test_objects.described(16400, "t", [("a", INT4), ("b", TEXT)])
+    insert = b"I" + struct.pack("!I", 16400) + b"N"
+    some = [message("d"), message("d", b"?"), message("d", b"k123"), message("d", b"w" + bytes(23))]
+    for i in range(20):
+        some += [test_objects.change(b"", i), test_objects.change(b"?%d" % i, i)]
+        some.append(test_objects.change(insert + test_objects.row([b"%d" % i]), i))
+        some.append(test_objects.change(insert.replace(b"@", b"A") + test_objects.row(["n"]), i))
+        some.append(test_objects.change(insert + test_objects.row([b"%d" % i, "u"])[:-1], i))
+        some.append(test_objects.change(b"T" + struct.pack("!iBI", 2, 4, i), i))
+    chance = random.Random(2)
+    sent = [test_objects.change(relation, 0), *(chance.choice(some) for _ in range(1500))]
+    capture = test_objects.made_of(tmp_path, sent, options)
+    assert capture.count > 1500
+    checked(capture, (10_000,))
+    assert opened_by(capture, monkeypatch) < 150
 
 
 def names_of(directory: Path) -> list[str]:
