@@ -197,13 +197,19 @@ def pack(values: Array, special: tuple[int, ...] = ()) -> Packed:
     return near if far is None or far.nbytes >= near.nbytes else far
 
 
+def _begins(values: Array) -> Array:
+    """Where runs of equal values begin."""
+    return np.flatnonzero(np.concatenate(([True], values[1:] != values[:-1])))
+
+
 def _far(values: Array) -> Far | None:
     """Numbers of eight bytes whose upper halves are few; None where they are many."""
     unsigned = values.view(np.uint64)
     halves = unsigned.view(np.uint32).reshape(-1, 2)
     upper, lower = (halves[:, 1], halves[:, 0]) if sys.byteorder == "little" else halves.T
-    begins = np.flatnonzero(np.concatenate(([True], upper[1:] != upper[:-1])))
-    found = np.unique(upper[begins])
+    begins = _begins(upper)
+    found = np.sort(upper[begins])
+    found = found[_begins(found)]
     if len(found) > UPPER:
         return None
     which = np.searchsorted(found, upper).astype(np.uint8)
