@@ -82,6 +82,8 @@ class Framer(Turns):
                 for side in self.sides:
                     if side.mode == STARTUP:
                         yield from self._rest(side)
+        for side in self.sides:
+            side.said = None  # of many connections that wait it would take memory
         if final and self.decided and not self.foreign:
             if self.encrypted is not None:
                 yield from map(self._closed, self.encrypted.finish(self.sides))
