@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,6 +14,23 @@ if TYPE_CHECKING:
 
 PATIENCE, STEP = 1.0, 0.2
 """Seconds before the line first comes, and between two of its changes."""
+
+
+@contextlib.contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Say `text` where the work inside has not ended after PATIENCE, on a line of its own. Only the main
+    thread's work: while another's goes on, the interface may be what is on the terminal."""
+    if threading.current_thread() is not threading.main_thread() or not sys.stderr.isatty():
+        yield
+        return
+    timer = threading.Timer(PATIENCE, lambda: print(text, file=sys.stderr, flush=True))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()  # there is one thread where processes are begun
 
 
 class Progress:

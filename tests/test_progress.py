@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -77,6 +80,30 @@ def test_writing_a_file_tells_how_far_it_is(
     assert not text or text.endswith("\r\x1b[K")
     if form == "ndjson":
         assert len((tmp_path / "out").read_text().splitlines()) == 249
+
+
+@pytest.mark.parametrize("error", [Screen(), io.StringIO()], ids=["terminal", "file"])
+def test_a_pipe_that_nobody_writes_to_is_said_to_be_waited_for(
+    error: io.StringIO, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr("sys.stderr", error)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    def write() -> None:
+        until = time.monotonic() + 20
+        while error.isatty() and not error.getvalue() and time.monotonic() < until:
+            time.sleep(0.01)
+        pipe.write_bytes(TOUR.read_bytes())
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with open_capture([str(pipe)]) as capture:
+        assert capture.read().count == 249
+    writer.join()
+    said = f"pgdissect: {pipe}: waiting for a program that writes to it; Ctrl+C ends\n"
+    assert error.getvalue() == (said if error.isatty() else "")
 
 
 def test_where_no_terminal_is_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

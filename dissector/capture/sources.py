@@ -24,6 +24,7 @@ from dissector.capture.spool import Spool, read_blocks, read_some
 from dissector.capture.unpacking import CutError, unpacker
 from dissector.errors import CaptureError, ShorterError
 from dissector.findings import Finding
+from dissector.progress import waiting
 from dissector.text import visible
 
 STDIN = "-"
@@ -86,8 +87,9 @@ class Source:
         self.compression = ""
         self.spool: Spool | None = None
         with _errors(self.label), contextlib.ExitStack() as stack:
-            file = stack.enter_context(_open(name, self.label))
-            head = _head(file)
+            with _waiting(name, self.label):
+                file = stack.enter_context(_open(name, self.label))
+                head = _head(file)
             packed, regular = unpacker(head), _seekable(file)
             if packed or not regular:
                 self.compression = packed[0] if packed else ""
@@ -254,6 +256,13 @@ def _errors(label: str) -> Iterator[None]:
     else:
         return
     raise CaptureError(text)
+
+
+def _waiting(name: str, label: str) -> contextlib.AbstractContextManager[None]:
+    """Say that a pipe is waited for: opening it ends when another program does so, too."""
+    if name != STDIN and not Path(name).is_fifo():
+        return contextlib.nullcontext()
+    return waiting(f"pgdissect: {label}: waiting for a program that writes to it; Ctrl+C ends")
 
 
 def _open(name: str, label: str) -> IO[bytes]:
