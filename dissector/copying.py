@@ -47,6 +47,13 @@ class CopyState:
     have: bytes = b""
     columns: int = 0
 
+    @property
+    def fresh(self) -> bool:
+        """Whether a row of text begins here, with letters of one byte around its columns."""
+        going = self.column or self.inside or self.quoted or self.escaped
+        one = len(self.delimiter) == 1 and len(self.quote) == 1
+        return self.form != "binary" and one and not going
+
 
 class Token(NamedTuple):
     """A stretch of the data. what: value, separator, row_end, or a stage of the binary format. value: of a

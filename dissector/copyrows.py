@@ -110,7 +110,7 @@ class CopyRows:
         if len(rows) > MOST_ROWS:
             raise UnusualError
         first = [self.cells(row) for row in rows[: display.MOST_COPIED]]
-        shown = " | ".join([", ".join(map(self._shown, c[: display.MOST_PARTS])) for c in first])
+        shown = " | ".join([", ".join(self._shown(c[: display.MOST_PARTS])) for c in first])
         if len(rows) > len(first):
             shown += f" | … {len(rows) - len(first)} more"
         if len(shown) > WIDTH:
@@ -123,6 +123,9 @@ class CopyRows:
             out += self._json(cells, number, at, opened)
             at += len(row) + 1
         return shown, out
+
+    def _shown(self, cells: list[bytes]) -> list[str]:
+        return [shown_cell(raw, self.null, self.short) for raw in cells]
 
     def _json(
         self, cells: list[bytes], row: int, at: int, opened: Callable[[], Opened]
@@ -149,9 +152,11 @@ class CopyRows:
             raise UnusualError
         yield self.end.made(at, 0, 0).replace(_row(0), _row(row))
 
-    def _shown(self, raw: bytes) -> str:
-        if raw == self.null:
-            return display.STATES["null"]
-        if len(raw) <= WIDTH and is_safe(raw):
-            return f"'{raw.decode()}'"
-        return display.quote_text(decode_text(raw[: WIDTH * 4 + 4], self.short.encoding), WIDTH)
+
+def shown_cell(raw: bytes, null: bytes, context: Context) -> str:
+    """What a summary says of a column that is written as `raw`."""
+    if raw == null:
+        return display.STATES["null"]
+    if len(raw) <= WIDTH and is_safe(raw):
+        return f"'{raw.decode()}'"
+    return display.quote_text(decode_text(raw[: WIDTH * 4 + 4], context.encoding), WIDTH)

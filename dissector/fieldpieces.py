@@ -29,11 +29,12 @@ NEXT = -1
 
 (
     CONSTANT, LSN, TIME, NUMBER, NAMED, LENGTH, STRING, BYTES, COUNTED, REST, SIZE, SKIPPED, NAMES, TOLD,
-) = range(14)  # fmt: skip
+    CELLS,
+) = range(15)  # fmt: skip
 """How an item is shown: a text alone; numbers at their place; a length where the last string ended, a
 string that ends with a 0 byte, and as many bytes as the length said; how many elements the last number
 counted; all bytes that are left, and how many the message has; nothing, of so many bytes or of all that
-are left; names of columns, and what a server tells (see `dissector.fieldstrings`)."""
+are left; names of columns, what a server tells, and a row of COPY (see `dissector.fieldstrings`)."""
 
 WIDTHS = (1, 2, 4, 8)
 _QUICK: dict[str, Callable[[int], str]] = {
@@ -111,6 +112,17 @@ class Tail:
                 KEEPER.keep(self.known)
                 self.known[raw] = found
         return found
+
+
+@dataclass(slots=True)
+class CopyCells(Tail):
+    """The columns of a row of COPY: the letter between them, and what stands for NULL; escape: one that may
+    not stand before the former, and quote: one that may not stand anywhere, -1 for none."""
+
+    delimiter: int = 0
+    null: bytes = b""
+    escape: int = -1
+    quote: int = -1
 
 
 class FieldKind:

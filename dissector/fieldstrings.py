@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .fieldpieces import Tail
+from .display import MOST_PARTS, STATES
+from .fieldpieces import CopyCells, Tail
 from .rowvalues import CUT, plain_values
 from .shapes import Run
-from .slots import WINDOW, Array, Slots, decimal, left, windows
+from .slots import WINDOW, Array, Slots, decimal, left, packed, windows
 from .summary import MOST_NAMES, TOLD_OF, WIDTH
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ SMALL = 16
 
 MOST_TOLD = 40
 """Fields of what a server tells, beyond which a message is looked at by itself."""
+
+
+NEWLINE = ord("\n")
+_NULL = packed([text.encode() for text in (", " + STATES["null"], STATES["null"])])
 
 
 def string_ends(run: Run, at: Array) -> Array:
@@ -168,3 +173,57 @@ class Strings:
             if len(mine):
                 self._shown(mine, item[told], at, string_ends(self.run_, at) - at)
         self.at[which] = self.ends[which]
+
+    # -- rows of COPY
+
+    def _cells(self, which: Array, item: Array) -> None:
+        """Messages that are a whole row each; others are odd."""
+        for number in np.flatnonzero(np.bincount(item)).tolist():
+            self._rows(which[item == number], number)
+        self.at[which] = self.ends[which]
+
+    def _rows(self, which: Array, number: int) -> None:
+        of = self.fields.items[number].of
+        assert isinstance(of, CopyCells)
+        at, ends, letters = self.at[which], self.ends[which], self.run_.u1
+        low, high = int(at.min()), int(ends.max())
+        part = letters[low:high]
+        marks = np.flatnonzero((part == of.delimiter) | (part == NEWLINE)) + low
+        first, last = np.searchsorted(marks, at), np.searchsorted(marks, ends)
+        newlines = letters[marks] == NEWLINE
+        good = (_between(newlines, first, last) == 1) & (letters[ends - 1] == NEWLINE) & (at < ends)
+        good &= _between(letters[marks - 1] == of.escape, first, last) == 0
+        if of.quote >= 0:
+            good &= _between(part == of.quote, at - low, ends - low) == 0
+        self.odd[which[~good]] = True
+        which, at, first, last = which[good], at[good], first[good], last[good]
+        for i in range(MOST_PARTS):
+            if not len(which):
+                break
+            stop = marks[first + i]
+            self._cell(which, number, at, stop - at)
+            more = first + i + 1 < last
+            more &= self.slots.characters(self.rows.take(which)) <= WIDTH
+            which, at, first, last = which[more], stop[more] + 1, first[more], last[more]
+
+    def _cell(self, which: Array, number: int, at: Array, size: Array) -> None:
+        of = self.fields.items[number].of
+        assert isinstance(of, CopyCells)
+        null = size == len(of.null)
+        for i, letter in enumerate(of.null):
+            null &= self.run_.u1[at + i] == letter
+        if null.any():
+            rows = self.rows[which[null]]
+            alone = (self.slots.size[rows] == 0).astype(np.int64)
+            self.slots.add(rows, _NULL, _NULL.itemsize - 2 * alone, alone)
+            which, at, size = which[~null], at[~null], size[~null]
+        if len(which):
+            self._shown(which, np.full(len(which), number), at, size)
+
+
+def _between(mask: Array, first: Array, last: Array) -> Array:
+    """How many of `mask` are true from `first` to before `last`."""
+    counts = np.zeros(len(mask) + 1, np.int64)
+    np.cumsum(mask, out=counts[1:])
+    found: Array = counts[last] - counts[first]
+    return found

@@ -13,6 +13,7 @@ import numpy as np
 from .cells import HIGH, LOW, SECONDS
 from .fieldpieces import (
     BYTES,
+    CELLS,
     CONSTANT,
     COUNTED,
     LENGTH,
@@ -131,7 +132,7 @@ class _Steps(Strings):
             CONSTANT: self._text, LSN: self._lsn, TIME: self._time, NUMBER: self._number,
             NAMED: self._named, LENGTH: self._length, STRING: self._string, BYTES: self._bytes,
             COUNTED: self._counted, REST: self._rest, SIZE: self._size, SKIPPED: self._skipped,
-            NAMES: self._names, TOLD: self._told,
+            NAMES: self._names, TOLD: self._told, CELLS: self._cells,
         }  # fmt: skip
         for i in range(int(count.max(initial=0))):
             which = np.flatnonzero(count > i)

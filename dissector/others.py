@@ -96,9 +96,6 @@ _ANYWHERE = CopyState("")
 def alike(schema: Schema) -> Schema:
     """What all schemas are that make no other difference to the writers than that each message is read
     with its own: a description that comes again with a new number, COPY data that goes on somewhere."""
-    state = schema.copy
-    if state is not None and (
-        state.form != "text" or state.column or state.inside or state.escaped
-    ):
+    if schema.copy is not None and not schema.copy.fresh:
         return replace(schema, version=0, copy=_ANYWHERE)
     return replace(schema, version=0)

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from . import display
 from .contents import MAY_HAVE_PARTS, MAY_HOLD_SECRETS
+from .copyrows import shown_cell
 from .display import Context
 from .fieldpieces import (
     BYTES,
+    CELLS,
     CONSTANT,
     COUNTED,
     MOST_NAMED,
@@ -24,6 +26,7 @@ from .fieldpieces import (
     STRING,
     TOLD,
     WIDTHS,
+    CopyCells,
     Item,
     Named,
     Tail,
@@ -82,9 +85,29 @@ def _special(view: MessageView, name: str, short: Context) -> Plan | None:
     if name in ("ErrorResponse", "NoticeResponse"):
         told = Item(TOLD, b"", b" ", of=_plain(short, " "))
         return Plan([told], _child(inner, "fields").start)
+    if name == "CopyData":
+        return Plan([_copied(view, short)], _child(inner, "data").start)
     if name in SPECIAL or name in MAY_HAVE_PARTS or name in ("DataRow", "Bind"):
         raise _UnknownError
     return None
+
+
+def _copied(view: MessageView, short: Context) -> Item:
+    """A row of COPY, in a message that begins with it."""
+    state = view.schema.copy
+    if state is None or not state.fresh or view.dialect.copy == "tar":
+        raise _UnknownError
+    null = state.null
+
+    def shown(raw: bytes) -> str:
+        return shown_cell(raw, null, short)
+
+    cells = CopyCells("", shown, "'", "'", ", ", {}, state.delimiter[0], null)
+    if state.form == "csv":
+        cells.quote = state.quote[0]
+    else:
+        cells.escape = ord("\\")
+    return Item(CELLS, b"'", b", '", quoted=True, of=cells)
 
 
 def _child(inner: Node, name: str) -> Node:

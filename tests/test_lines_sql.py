@@ -23,6 +23,7 @@ from dissector.view import Capture, open_capture
 VALUE, WIDTH = 40, 160
 LETTERS = ["a", "'", '"', "\\", "é", "\n", "\u202e", "~", " ", "€"]
 READY = message("Z", b"I")
+HEAD = b"\0\0\2\0\0\0\0"
 
 
 def checked(capture: Capture, sizes: tuple[int, ...] = (10_000, 90)) -> list[list[str]]:
@@ -184,6 +185,19 @@ def test_passwords_stay_hidden(tmp_path: Path) -> None:
     assert sum("geheim" in cells[7] for cells in lines) >= 30
 
 
+def test_rows_of_copy_by_hand(tmp_path: Path) -> None:
+    """Values of every length, empty and NULL; more columns than are shown, and such as are cut."""
+    sent, wanted = [], []
+    for i in range(120):
+        values = [f"{i}", "v" * i, "\\N" if i % 3 else "x", "", f"n{i}"] + ["7"] * (i % 12)
+        sent.append(message("d", "\t".join(values).encode() + b"\n"))
+        quoted = ["NULL" if v == "\\N" else f"'{v}'" for v in values]
+        wanted.append(cut(", ".join(quoted[:12]), WIDTH))
+    start = [(0, message("Q", b"copy t to stdout\0")), (1, message("H", HEAD))]
+    capture = made(tmp_path, [*start, (1, b"".join(sent))])
+    assert said(capture, "CopyData") == wanted
+
+
 # -- as the slow writer
 
 
@@ -222,6 +236,40 @@ def test_values_of_many_kinds(form: int, tmp_path: Path) -> None:
         sent += [message("C", b"SELECT\0"), READY]
     sent += [data_row(chance.choices(pool, k=chance.randrange(5))) for _ in range(60)]
     checked(made(tmp_path, [(0, message("Q", b"x\0")), (1, b"".join(sent))]))
+
+
+COPIES = {
+    "text": ("", "\t", "\\N"),
+    "other letters": ("delimiter '|' null ''", "|", ""),
+    "long null": ("null 'NOTHING'", "\t", "NOTHING"),
+    "csv": ("csv", ",", ""),
+    "csv of other letters": ("csv delimiter ';' quote '''' escape '\\' null '-'", ";", "-"),
+}
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("case", COPIES)
+def test_rows_of_copy(case: str, side: int, tmp_path: Path) -> None:
+    """Quoted, escaped, cut anywhere, of many rows, of none; in two encodings, one after the other."""
+    options, delimiter, null = COPIES[case]
+    chance = random.Random(case)
+    pieces = [null, null, "", "1", "two words", "x" * 39, "y" * 41, "z" * 170, "é€", "~\x01", '"']
+    pieces += ["'", "\\", "\\\\", "\\n", f"\\{delimiter}", f'"{delimiter}"', f"'{delimiter}'"]
+    pieces += ['"\n"', "\\\n"]
+    parts = []
+    for encoding in ("UTF8", "LATIN1"):
+        command = f"copy t {'to stdout' if side else 'from stdin'} {options}"
+        parts += [(1, message("S", b"client_encoding\0" + string(encoding)))]
+        parts += [(0, message("Q", string(command))), (1, message("GH"[side], HEAD))]
+        sent = []
+        for _ in range(400):
+            usual = pieces[: chance.choice([7, 7, 12, len(pieces)])]
+            row = delimiter.join(chance.choices(usual, k=chance.choice([1, 3, 5, 14])))
+            end = chance.choice(["\n"] * 9 + ["", "\n1\n", "\n\n", "\\.\n"])
+            sent.append(message("d", (row + end).encode()))
+        parts += [(side, b"".join(sent)), (side, message("c"))]
+        parts.append((1, message("C", b"COPY 400\0") + READY))
+    checked(made(tmp_path, parts), (10_000,))
 
 
 def damaged(data: bytearray, chance: random.Random) -> bytes:
@@ -266,7 +314,6 @@ def opened_by(capture: Capture, monkeypatch: pytest.MonkeyPatch) -> int:
     return len(opened)
 
 
-HEAD = b"\0\0\2\0\0\0\0"
 ODD = {
     "status that is not known": ([], [message("Z", bytes([i])) for i in range(60, 90)]),
     "cut rows": ([], [message("D", struct.pack("!h", i % 9) + b"\0" * (i % 5)) for i in range(60)]),
