@@ -335,3 +335,6 @@ DECODERS: dict[int, Callable[[Input], Result]] = {
     4072: _versioned, 5069: _number(">Q"),
 }  # fmt: skip
 """OID -> decoder."""
+
+PLAIN = frozenset(oid for oid, decoder in DECODERS.items() if decoder is _plain)
+"""Types whose binary form is their text."""

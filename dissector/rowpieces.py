@@ -10,6 +10,7 @@ import numpy as np
 
 from . import display, values
 from .binary import decode_binary
+from .binary_scalars import PLAIN
 from .cells import KEEPER
 from .cells import SHORT as SHORT_VALUE
 from .columns import ColumnValue, value_text
@@ -22,9 +23,15 @@ from .summary import VALUE
 from .text import decode_text
 from .view import MessageView
 
-STATIC, NOT_SENT, NUMERIC, FLOATING, QUOTED, SLOW, UNKNOWN = range(7)
-"""What a column in a state shows: a text, nothing, digits, digits with a point, text in quotes, whatever
-`Piece.texts` says."""
+STATIC, NOT_SENT, NUMERIC, FLOATING, QUOTED, INTEGER, SLOW, UNKNOWN = range(8)
+"""What a column in a state shows: a text, nothing, digits, digits with a point, text in quotes, a number that
+is sent as such, whatever `Piece.texts` says."""
+
+_NAMED = (STATIC, NUMERIC, FLOATING, QUOTED, INTEGER)
+"""Those whose first text is the same for all values."""
+
+_INTEGERS = {21: 2, 23: 4, 20: 8, 26: 4}
+"""Bytes of whole numbers in binary, by type."""
 
 KINDS = b"nutb"
 VALUED = 2
@@ -37,11 +44,12 @@ STRING = 0
 @dataclass(slots=True)
 class Piece:
     """A column in one state: its class, the text before the value (all of it where there is no value),
-    and the texts of values that have to be looked at one by one."""
+    the texts of values that have to be looked at one by one, and how many bytes a number has."""
 
     sort: int
     text: str
     make: Callable[[bytes], str] | None = None
+    width: int = 0
     known: dict[bytes, str] = field(default_factory=dict)
 
     def texts(self, raw: bytes) -> str:
@@ -66,6 +74,7 @@ class Tables:
         self.text = np.zeros(0, f"V{WINDOW}")  # two items for each: behind others, and as the first
         self.length = np.zeros(0, np.int64)
         self.extra = np.zeros(0, np.int64)
+        self.width = np.zeros(0, np.int64)  # of numbers that are sent as such
         self.wide = False  # whether any text has characters of several bytes
 
     def reserve(self, columns: int) -> int:
@@ -76,7 +85,7 @@ class Tables:
             self.sort = np.concatenate(
                 [self.sort, np.full(size - len(self.sort), UNKNOWN, np.uint8)]
             )
-            for name, times in (("text", 2), ("length", 2), ("extra", 1)):
+            for name, times in (("text", 2), ("length", 2), ("extra", 1), ("width", 1)):
                 old = getattr(self, name)
                 setattr(
                     self, name, np.concatenate([old, np.zeros(size * times - len(old), old.dtype)])
@@ -87,11 +96,12 @@ class Tables:
     def set(self, item: int, piece: Piece) -> None:
         data = piece.text.encode()
         mark = b"'" if piece.sort == QUOTED else b""
-        if len(data) + len(mark) + 2 > WINDOW and piece.sort in (STATIC, NUMERIC, FLOATING, QUOTED):
+        if len(data) + len(mark) + 2 > WINDOW and piece.sort in _NAMED:
             piece.sort = SLOW
         self.pieces[item] = piece
+        self.width[item] = piece.width
         self.sort[item] = piece.sort
-        if piece.sort in (STATIC, NUMERIC, FLOATING, QUOTED):
+        if piece.sort in _NAMED:
             for i, text in enumerate((b", " + data + mark, data + mark)):
                 self.text[item * 2 + i] = np.void(text.ljust(WINDOW, b"\0"))
                 self.length[item * 2 + i] = len(text)
@@ -191,8 +201,10 @@ def piece_of(each: ColumnValue, context: Context, view: Opened) -> Piece:
             raw = raw[: VALUE * 4 + 4]
         return name + display.quote_text(decode_text(raw, encoding), VALUE)
 
+    if state == "binary" and oid in _INTEGERS:
+        return Piece(INTEGER, name, make, _INTEGERS[oid])
     if state == "binary":
-        return Piece(SLOW, name, make)
+        return Piece(QUOTED, name, quoted) if oid in PLAIN else Piece(SLOW, name, make)
     if oid in (20, 21, 23, 26):
         return Piece(NUMERIC, name, make)
     if oid in (700, 701):

@@ -9,6 +9,7 @@ import numpy as np
 
 from .fieldstrings import string_ends
 from .rowpieces import (
+    INTEGER,
     KINDS,
     NOT_SENT,
     NUMERIC,
@@ -21,7 +22,7 @@ from .rowpieces import (
 )  # fmt: skip
 from .rowvalues import CUT, SHORT, shown_values
 from .shapes import Run
-from .slots import WINDOW, Array, Slots, windows
+from .slots import WINDOW, Array, Slots, decimal, left, windows
 from .summary import VALUE, WIDTH
 from .view import MessageView
 
@@ -213,12 +214,17 @@ class Walk:
         slow = np.zeros(0, np.int64)
         small = size <= SHORT
         large = ~small
-        if counts[STATIC] or counts[SLOW]:
+        if counts[STATIC] or counts[SLOW] or counts[INTEGER]:
             quick = (sort >= NUMERIC) & (sort <= QUOTED)
             small &= quick
             large &= quick
             slow = np.flatnonzero(sort == SLOW)
         parts = []
+        if counts[INTEGER]:
+            which = np.flatnonzero(sort == INTEGER)
+            cells, lengths, good = self._integers(item[which], begin[which], size[which])
+            slow = np.concatenate([slow, which[~good]])
+            parts.append((r[which[good]], cells, lengths))
         for mask, view in ((small, self.small), (large, self.large)):
             which = np.flatnonzero(mask)
             if len(which):
@@ -243,6 +249,18 @@ class Walk:
             slots.extra[r] += tables.extra[item]
         for rows, cells, lengths in parts:
             slots.add(rows, cells, lengths)
+
+    def _integers(self, item: Array, begin: Array, size: Array) -> tuple[Array, Array, Array]:
+        """Cells of numbers that are sent as such, and their lengths; and the mask of these: not those of
+        another size, negative ones, and large ones."""
+        widths = self.tables.width.take(item)
+        values, good = np.zeros(len(item), np.uint64), np.zeros(len(item), bool)
+        for width in (2, 4, 8):
+            mine = np.flatnonzero((widths == width) & (size == width))
+            values[mine] = self.run_.view(width)[begin[mine]]
+            good[mine] = values[mine] < 1 << min(width * 8 - 1, 32)
+        cells, counts = decimal(values[good])
+        return left(cells, counts), counts, good
 
     def _slowly(self, r: Array, item: Array, begin: Array, size: Array, first: Array) -> None:
         pieces, data = self.tables.pieces, self.data
