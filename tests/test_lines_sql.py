@@ -129,14 +129,14 @@ def test_rows_by_hand(tmp_path: Path) -> None:
 
 def test_numbers_and_texts_in_binary(tmp_path: Path) -> None:
     """Whole numbers around the ends of what is written at once, of the right size and of others."""
-    edges = [0, 1, 9, 10, 99_999, (1 << 15) - 1, -1, -(1 << 15)]
-    larger = [1 << 15, (1 << 31) - 1, -(1 << 31), 123_456_789]
+    edges = [0, 1, 9, 10, 9999, (1 << 15) - 1, -1, -(1 << 15)]
+    larger = [1 << 15, 99_999, (1 << 31) - 1, -(1 << 31), 123_456_789]
     largest = [1 << 31, (1 << 32) - 1, 1 << 32, (1 << 63) - 1, -(1 << 63)]
     columns = [("s", 21, 1), ("i", INT4, 1), ("l", 20, 1), ("o", 26, 1), ("t", TEXT, 1)]
     sent, wanted = [description(columns)], []
     for i in range(200):
-        s, k = edges[i % 8], (edges + larger)[i % 12]
-        long, oid = (edges + larger + largest)[i % 17], (larger + largest)[i % 6] & 0xFFFFFFFF
+        s, k = edges[i % 8], (edges + larger)[i % 13]
+        long, oid = (edges + larger + largest)[i % 18], (larger + largest)[i % 7] & 0xFFFFFFFF
         text = "x" * (i % 90)
         row = [struct.pack("!h", s), struct.pack("!i", k), struct.pack("!q", long)]
         sent.append(data_row([*row, struct.pack("!I", oid), text.encode()]))
