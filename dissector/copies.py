@@ -106,8 +106,8 @@ class Copies:
         return "copy", self._number(state)
 
     def steady(self, direction: str, data: bytes, begins: Array, ends: Array) -> int:
-        """How many of the messages ``data[begins[i]:ends[i]]``, from the first on, hold whole rows. A
-        server sends one row a message; what a client sends is looked at."""
+        """How many of the messages ``data[begins[i]:ends[i]]``, from the first on, hold whole rows, or
+        nothing. A server sends one row a message; what a client sends is looked at."""
         state = self._rows[direction]
         if direction == "B" or state is None:
             return len(ends)
@@ -120,7 +120,7 @@ class Copies:
             first = data.find(state.quote, int(begins[0]), int(ends[-1]))
             if first >= 0:
                 count = int(np.searchsorted(ends, first, side="right"))
-        whole &= ends - begins[: len(ends)] > EMPTY
+        whole |= ends - begins[: len(ends)] <= EMPTY  # what holds nothing changes nothing
         cut = np.flatnonzero(~whole)
         return min(count, int(cut[0])) if len(cut) else count
 

@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 import transforms as t
 from test_index import assert_same
-from test_objects import BEGIN, INT4, TEXT, described, made, row
+from test_objects import BEGIN, INT4, TEXT, described, made, message, row
+from test_row_objects import made as made_of_session
 
-from dissector import parallel
+from dissector import framing, parallel
 from dissector.ahead import look_ahead
 from dissector.capture import far, open_capture_files
 from dissector.capture.sources import Source
@@ -255,4 +256,19 @@ def test_changes_of_nothing_at_the_end_of_what_is_read(tmp_path: Path) -> None:
     with made(tmp_path, [b""] * 700) as capture:
         assert capture.message(capture.count).path == ("CopyData", "XLogData", "Unknown")
         assert (capture.index.rows.column("severity")[-700:] == Severity.ERROR).all()
+    assert_same(tmp_path / "made.pcap")
+
+
+def test_copy_data_of_nothing_is_read_many_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Empty messages of a client, among rows, whole and cut: as if read one by one."""
+    rows = [message("d"), message("d", b"1\t2\n"), message("d", b"3\t"), message("d", b"4\n")]
+    some = [rows[0] * 900, rows[1] * 20, rows[0] * 3, rows[2], rows[0] * 9, rows[3]]
+    start = [(0, message("Q", b"copy t from stdin\0")), (1, message("G", b"\0\0\2\0\0\0\0"))]
+    walked = []
+    walk = framing.walk
+    monkeypatch.setattr(framing, "walk", lambda *given: walked.append(1) or walk(*given))
+    made_of_session(tmp_path, [*start, (0, b"".join(some * 3)), (0, message("c"))]).close()
+    assert len(walked) < 100
     assert_same(tmp_path / "made.pcap")
