@@ -220,7 +220,7 @@ def test_rows_of_copy_by_hand(tmp_path: Path) -> None:
 # -- as the slow writer
 
 
-@pytest.mark.parametrize("encoding", ["UTF8", "LATIN1", "SJIS", "SHIFT_JIS_2004", "GB18030"])
+@pytest.mark.parametrize("encoding", ["UTF8", "LATIN1", "SHIFT_JIS_2004"])
 def test_texts_in_any_encoding(encoding: str, tmp_path: Path) -> None:
     texts = [letter * (i % 90) for i in range(12) for letter in LETTERS]
     texts += ["x" * (30 + i) + letter + "y" * 20 for i in range(14) for letter in LETTERS]
@@ -281,13 +281,13 @@ def test_rows_of_copy(case: str, side: int, tmp_path: Path) -> None:
         parts += [(1, message("S", b"client_encoding\0" + string(encoding)))]
         parts += [(0, message("Q", string(command))), (1, message("GH"[side], HEAD))]
         sent = []
-        for _ in range(400):
+        for _ in range(200):
             usual = pieces[: chance.choice([7, 7, 12, len(pieces)])]
             row = delimiter.join(chance.choices(usual, k=chance.choice([1, 3, 5, 14])))
             end = chance.choice(["\n"] * 9 + ["", "\n1\n", "\n\n", "\\.\n"])
             sent.append(message("d", (row + end).encode()))
         parts += [(side, b"".join(sent)), (side, message("c"))]
-        parts.append((1, message("C", b"COPY 400\0") + READY))
+        parts.append((1, message("C", b"COPY 200\0") + READY))
     checked(made(tmp_path, parts), (10_000,))
 
 
@@ -362,9 +362,9 @@ def test_many_odd_messages(case: str, tmp_path: Path, monkeypatch: pytest.Monkey
     """What is wrong with them is told in blocks, too: none costs what opening it costs."""
     before, some = ODD[case]
     chance = random.Random(1)
-    server = b"".join(chance.choice(some) for _ in range(1500))
+    server = b"".join(chance.choice(some) for _ in range(700))
     capture = made(tmp_path, [*before, (1, server)])
-    assert capture.count > 1500
+    assert capture.count > 700
     checked(capture, (10_000,))
     assert opened_by(capture, monkeypatch) < 100
 
@@ -384,9 +384,9 @@ def test_many_odd_messages_of_replication(
         some.append(test_objects.change(insert + test_objects.row([b"%d" % i, "u"])[:-1], i))
         some.append(test_objects.change(b"T" + struct.pack("!iBI", 2, 4, i), i))
     chance = random.Random(2)
-    sent = [test_objects.change(relation, 0), *(chance.choice(some) for _ in range(1500))]
+    sent = [test_objects.change(relation, 0), *(chance.choice(some) for _ in range(700))]
     capture = test_objects.made_of(tmp_path, sent, options)
-    assert capture.count > 1500
+    assert capture.count > 700
     checked(capture, (10_000,))
     assert opened_by(capture, monkeypatch) < 150
 
