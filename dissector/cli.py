@@ -324,8 +324,11 @@ def hex_(data: tuple[str, ...], as_json: bool, **given: Any) -> None:
 @click.argument("capture", required=False, metavar="[CAPTURE]")
 def tour(capture: str | None) -> None:
     """Walk through a replication connection message by message, for those who see it first."""
-    from tui.tour import run_tour
+    from tui.tour import run_tour, tour_capture
 
+    if not _on_terminal(()):
+        name = capture or str(tour_capture())
+        return click.get_current_context().invoke(open_, captures=(name,))  # which lists it
     sys.exit(run_tour(capture))
 
 

@@ -37,6 +37,17 @@ def test_list_is_tab_separated_on_a_pipe() -> None:
     assert run("list", PG, "--limit", "0").stdout == b""
 
 
+def test_without_a_terminal_what_opens_the_interface_lists() -> None:
+    """Not a screen drawn into a pipe that waits for keys which cannot come."""
+    tour = str(CAPTURES / "tour.pcapng")
+    lines = run("list", tour).stdout
+    assert lines.count(b"\n") == 249
+    for words in ([tour], ["open", tour], ["tour"], ["tour", tour]):
+        done = run(*words)
+        assert (done.returncode, done.stdout) == (0, lines)
+        assert done.stderr.startswith(b"no terminal for the interface")
+
+
 def test_a_capture_from_standard_input_and_compressed(tmp_path: Path) -> None:
     whole = run("list", PG).stdout
     assert run("list", "-", stdin=Path(PG).read_bytes()).stdout == whole
