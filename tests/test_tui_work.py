@@ -234,9 +234,25 @@ async def test_a_long_search_shows_progress_and_escape_ends_it(capture, source):
             before = screen.messages.line_count
             await pilot.pause(0.3)
             assert screen.messages.line_count == before < capture.count
-            assert "searching" not in "\n".join(picture(pilot.app))
+            text = "\n".join(picture(pilot.app))
+            assert "searching" not in text
+            assert f"of {source.count} before the search was stopped" in text
     finally:
         del source.capture.message
+
+
+async def test_a_search_that_was_stopped_does_not_say_that_nothing_matches(source, monkeypatch):
+    """What it had not looked at yet may match, as it does here."""
+    async with opened(source) as (pilot, screen):
+        monkeypatch.setattr(screen.narrowing, "_take", lambda: False)  # nothing has come yet
+        await press(pilot, "slash")
+        await typed(pilot, screen.filter_bar.line, 'value contains "e"')
+        await press(pilot, "enter")
+        assert screen.narrowing.running
+        await press(pilot, "escape")
+        text = "\n".join(picture(pilot.app))
+        assert "No message was found before the search was stopped" in text
+        assert "No message matches" not in text
 
 
 # The list.

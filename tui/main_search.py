@@ -234,6 +234,8 @@ class Searches(Finds):
             words = f"{shown:,} of {self._source.count:,}"
             if now.filter.gave_up:
                 words += f", {now.filter.gave_up} values took too long"
+            if self.narrowing.stopped:
+                words += " before the search was stopped"
             bar.say(words)
         if now.chosen is not None and not self.messages.line_count:
             self.show_nothing()
@@ -241,7 +243,10 @@ class Searches(Finds):
                 self.details.show_text("", f"The search ended: {visible(self.narrowing.problem)}")
             elif now.job is None:
                 way = "/ changes the filter, u shows all messages again, Backspace goes back."
-                self.details.show_text("", f"No message matches. {way}")
+                what = "matches"
+                if self.narrowing.stopped:  # nobody knows about the others
+                    what = "was found before the search was stopped"
+                self.details.show_text("", f"No message {what}. {way}")
             else:
                 self.details.show_text("", "No message was found so far.")
 
