@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -678,9 +679,10 @@ async def test_an_export_of_any_format_says_how_far_it_is_and_ends(
     async with opened(CaptureSource(tour)) as pilot:
         for stops in (True, False):
             dialog = ExportDialog(tour, chosen, path, range(1, count + 1))
-            written = dialog._written
+            written, seen = dialog._written, threading.Event()
 
-            def tell(done, total, dialog=dialog, stops=stops, written=written):
+            def tell(done, total, dialog=dialog, stops=stops, written=written, seen=seen):
+                seen.wait(10)  # else it may have ended before it is looked at
                 written(done, total)
                 told.append(dialog._done)
                 dialog._stop = stops and len(told) == 3
@@ -688,6 +690,7 @@ async def test_an_export_of_any_format_says_how_far_it_is_and_ends(
             monkeypatch.setattr(dialog, "_written", tell)
             await pilot.app.push_screen(dialog)
             assert "Esc stops and leaves no half file" in shown(pilot)
+            seen.set()
             while pilot.app.screen is dialog:
                 await pilot.pause(0.02)
             assert list(tmp_path.iterdir()) == [path]
