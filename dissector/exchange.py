@@ -122,11 +122,12 @@ def said(side: Side, steps: Steps) -> Said:
     if (
         found is None
         or not found.ways
-        or found.steps is not steps
+        or found.steps.of is not steps.of
         or found.buffer is not side.buffer
         or found.bounds[0] != side.at
     ):
         found = side.said = Said(side, steps, side.buffer, [side.at])
+    found.steps = steps  # another encoding, say, makes no difference to where messages are
     if found.more and len(found) <= WINDOW // 2:
         found.find()
     return found

@@ -9,7 +9,7 @@ is not known for one. Sources: the manual's "Lexical Structure" and libpq's "Con
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 from .inside import leaf, named
@@ -62,8 +62,8 @@ def passwords(text: bytes, prose: bool = False) -> list[tuple[int, int]]:
 
 
 def hinted(data: bytes, begins: Sequence[int], ends: Sequence[int]) -> list[int]:
-    """Which of the texts from `begins` to `ends` in `data`, ascending and apart, a password may stand in: in
-    all others there is none."""
+    """Which of the texts from `begins` to `ends` in `data`, ascending, and apart or the same, a password may
+    stand in: in all others there is none."""
     if not begins:
         return []
     low, found = begins[0], set()
@@ -72,7 +72,7 @@ def hinted(data: bytes, begins: Sequence[int], ends: Sequence[int]) -> list[int]
         at = text.find(hint)
         while at >= 0:
             place = bisect_right(begins, at + low) - 1
-            found.add(place)
+            found.update(range(bisect_left(begins, begins[place]), place + 1))
             at = text.find(hint, max(at + 1, ends[place] - low))
     return sorted(found)
 

@@ -17,7 +17,7 @@ import pytest
 import recorded
 import transforms
 
-from dissector import copying
+from dissector import copying, exchange
 from dissector.annotate import annotate, leaves
 from dissector.capture import open_capture_files
 from dissector.command_check import check
@@ -708,6 +708,22 @@ def test_sides_that_overtake_each_other_are_as_one_by_one(
     path = tmp_path / "spoken.pcap"
     path.write_bytes(transforms.pcap(transforms.frames(transforms.shuffled(packets, reach, 1))))
     assert columns(path, True, frames=frames) == columns(path, False, frames=frames)
+
+
+def test_messages_are_found_once_though_the_encoding_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    head = exchange.HEAD
+    monkeypatch.setattr(exchange, "HEAD", lambda *given: found.append(1) or head(*given))
+    asked = (message("Q", b"SET client_encoding = '%s'\0" % name) for name in (b"LATIN1", b"UTF8"))
+    sent = [(0, b"".join(asked) * 100), (1, (message("C", b"SET\0") + READY) * 200)]
+    path = tmp_path / "encodings.pcap"
+    packets = transforms.conversation([(0, STARTUP), (1, OK + VERSION + READY), *sent])
+    path.write_bytes(transforms.pcap(transforms.frames(packets)))
+    fast = columns(path, True)
+    assert len(found) < 2 * 600
+    assert fast == columns(path, False)
 
 
 @pytest.mark.parametrize("command", ["COPY t FROM STDIN", "COPY t FROM STDIN CSV"])
