@@ -135,7 +135,8 @@ class Copies:
         if state is None:
             return 0
         number = self._number(state)
-        _, self._rows[direction] = scan(state, data, node.start, node.end)
+        if direction == "F" or not _at_row(state):  # a server sends a row in one message
+            _, self._rows[direction] = scan(state, data, node.start, node.end)
         return number
 
     def backup(self, tree: Node) -> int:

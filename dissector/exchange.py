@@ -19,7 +19,7 @@ from .bulk import SHORT
 from .queries import COMMAND, Queries, Steps, Way
 from .reads import Read
 from .recognise import HEADER
-from .rows import NO_LSN, RECORD
+from .rows import NO_LSN, RECORD, pack_record
 from .schemas import Tables
 from .sides import HELD_LIMIT, HUGE, LANE_TAGS, Side
 
@@ -32,7 +32,10 @@ ROW = LANE_TAGS["rows"]
 WINDOW, SPAN = 512, 1 << 18
 """Messages of a side that are found ahead of their turn, and about how many bytes of them."""
 
-LEAST = 16
+FEW = 24
+"""Messages of both sides, up to which arrays cost more than they save."""
+
+LEAST = 4
 """Messages of a side that are put in order at once where few could be taken before."""
 
 
@@ -142,11 +145,8 @@ class Exchange:
     def __init__(self, first: Said, second: Said, most: int) -> None:
         self.two = first, second
         self.counts = min(len(first), most), min(len(second), most)
-        places = (each.places(count) for each, count in zip(self.two, self.counts, strict=True))
-        self._starts, self._lengths, self._arrivals, self._frames, self._times = map(
-            np.concatenate, zip(*places, strict=True)
-        )
-        order = np.argsort(self._arrivals, kind="stable")
+        self.few = sum(self.counts) <= FEW
+        order = self._few() if self.few else self._many()
         self.order, last = order, -1
         self.more = False
         for each, count in zip(self.two, self.counts, strict=True):
@@ -154,8 +154,25 @@ class Exchange:
             more = each.more or len(each) > count
             self.more |= more
             if more or each.open:
-                known = int(np.flatnonzero(order == last)[0]) + 1 if count else 0
+                known = order.index(last) + 1 if count else 0
                 self.order = self.order[:known]
+
+    def _few(self) -> list[int]:
+        """Look up where messages end, one by one; their order."""
+        self._places = [
+            each.side.place(each.side.base + end)
+            for each, count in zip(self.two, self.counts, strict=True)
+            for end in each.bounds[1 : count + 1]
+        ]
+        return sorted(range(len(self._places)), key=lambda i: self._places[i][0])
+
+    def _many(self) -> list[int]:
+        """The same by arrays."""
+        places = (each.places(count) for each, count in zip(self.two, self.counts, strict=True))
+        self._starts, self._lengths, self._arrivals, self._frames, self._times = map(
+            np.concatenate, zip(*places, strict=True)
+        )
+        return np.argsort(self._arrivals, kind="stable").tolist()
 
     def take(self, session: Queries, free: bool) -> tuple[list[Read], list[int]]:
         """Have the session take messages in their order: of those that it took, what they say and the
@@ -170,7 +187,7 @@ class Exchange:
         queue, base = session.conversation.queue, session.base
         reads: list[Read] = []
         schemas: list[int] = []
-        for i in self.order.tolist():
+        for i in self.order:
             after, step = ways[i]
             mine = first if i < count else second
             waits = after and not free and (queue[0].kind if queue else "") not in after
@@ -192,7 +209,32 @@ class Exchange:
     ) -> bytes:
         """The rows of what was taken, packed; both sides go on behind it."""
         first, second = self.two
-        taken = self.order[: len(reads)]
+        make = self._rows_of_few if self.few else self._rows
+        records = make(reads, schemas, number, flags, tables)
+        count = sum(i >= self.counts[0] for i in self.order[: len(reads)])
+        first.take(len(reads) - count)
+        second.take(count)
+        return records
+
+    def _rows_of_few(
+        self, reads: list[Read], schemas: list[int], number: int, flags: int, tables: Tables
+    ) -> bytes:
+        (first, second), begins, records = self.two, self.counts[0], bytearray()
+        for i, read, schema in zip(self.order, reads, schemas, strict=False):
+            mine, which = (first, i) if i < begins else (second, i - begins)
+            start, end = mine.bounds[which : which + 2]
+            steps = mine.steps
+            records += pack_record(
+                *self._places[i], number, steps.direction, start + mine.side.base, end - start,
+                tables.paths.number(read.path), NO_LSN, 0, schema, steps.dialect, read.severity, flags,
+            )  # fmt: skip
+        return bytes(records)
+
+    def _rows(
+        self, reads: list[Read], schemas: list[int], number: int, flags: int, tables: Tables
+    ) -> bytes:
+        first, second = self.two
+        taken = np.array(self.order[: len(reads)], np.intp)
         theirs = (taken >= self.counts[0]).astype(np.intp)
         paths = tables.paths.numbers
         made = np.empty(len(reads), RECORD)
@@ -210,7 +252,4 @@ class Exchange:
         made["dialect"] = np.array([first.steps.dialect, second.steps.dialect])[theirs]
         made["severity"] = [r.severity for r in reads]
         made["flags"] = flags
-        count = int(np.count_nonzero(theirs))
-        first.take(len(reads) - count)
-        second.take(count)
         return made.tobytes()

@@ -66,7 +66,8 @@ def hinted(data: bytes, begins: Sequence[int], ends: Sequence[int]) -> list[int]
     stand in: in all others there is none."""
     if not begins:
         return []
-    low, found = begins[0], set()
+    low = begins[0]
+    found: set[int] = set()
     text = data[low : ends[-1]].lower()
     for hint in _HINTS:
         at = text.find(hint)

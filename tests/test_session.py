@@ -651,9 +651,12 @@ def test_many_at_once_are_as_one_by_one(name: str) -> None:
     assert columns(path, True, keylog) == columns(path, False, keylog)
 
 
-@pytest.mark.parametrize("window", [1, 3])
-def test_few_at_once_are_as_one_by_one(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("window", "few"), [(1, 24), (3, 24), (3, 0)])
+def test_few_at_once_are_as_one_by_one(
+    window: int, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("dissector.exchange.WINDOW", window)
+    monkeypatch.setattr("dissector.exchange.FEW", few)
     monkeypatch.setattr("dissector.exchange.SPAN", 100)
     for name in ("query-extended", "query-portals", "errors", "copy", "psycopg2", "notify"):
         path = recorded.path_of(name)
@@ -741,6 +744,22 @@ def test_whole_and_cut_rows_of_a_client(command: str, tmp_path: Path) -> None:
         path = tmp_path / f"{trial}.pcap"
         path.write_bytes(transforms.pcap(transforms.frames(transforms.conversation(sent))))
         assert columns(path, True) == columns(path, False)
+
+
+@pytest.mark.parametrize("command", ["COPY t TO STDOUT", "COPY t TO STDOUT CSV"])
+def test_a_row_of_a_server_that_does_not_end(command: str, tmp_path: Path) -> None:
+    """Each message of a server begins with a row, whatever was damaged before."""
+    rows = [message("d", b'1,"2\n' if i in (3, 60) else b"1,2" if i == 70 else b"1,2\n")
+            for i in range(90)]  # fmt: skip
+    sent = [
+        (0, STARTUP), (1, OK + VERSION + READY), (0, message("Q", command.encode() + b"\0")),
+        (1, message("H", b"\0\0\2\0\0\0\0") + b"".join(rows) + message("c")),
+        (1, message("C", b"COPY 90\0") + READY),
+    ]  # fmt: skip
+    views = talk(tmp_path, *sent)
+    assert [v.schema.copy.fresh for v in views if v.schema.copy] == [True] * 90
+    path = tmp_path / "made.pcap"
+    assert columns(path, True) == columns(path, False)
 
 
 # -- hostile bytes
