@@ -36,6 +36,9 @@ NEWLINE, BACKSLASH = 10, 92
 EMPTY = 5
 """Bytes of a CopyData without data."""
 
+END = b"\xff\xff"
+"""In place of a count of columns: no more rows come in a binary COPY."""
+
 Array = NDArray[Any]
 
 PACKED = (".gz", ".lz4", ".zst")
@@ -107,11 +110,17 @@ class Copies:
 
     def steady(self, direction: str, data: bytes, begins: Array, ends: Array) -> int:
         """How many of the messages ``data[begins[i]:ends[i]]``, from the first on, hold whole rows, or
-        nothing. A server sends one row a message; what a client sends is looked at."""
+        nothing. A server sends one row a message, and what ends binary ones; what a client sends is looked
+        at."""
         state = self._rows[direction]
-        if direction == "B" or state is None:
+        if state is None or (direction == "B" and state.form != "binary"):
             return len(ends)
         raw = np.frombuffer(data, np.uint8)
+        if direction == "B":
+            at = np.flatnonzero(ends - begins[: len(ends)] >= EMPTY + 2)
+            inside = begins[at] + EMPTY
+            over = at[(raw[inside] == END[0]) & (raw[inside + 1] == END[1])]
+            return int(over[0]) if len(over) else len(ends)
         whole = raw[ends - 1] == NEWLINE
         count = len(ends)
         if state.form == "text":
@@ -135,7 +144,8 @@ class Copies:
         if state is None:
             return 0
         number = self._number(state)
-        if direction == "F" or not _at_row(state):  # a server sends a row in one message
+        over = state.form == "binary" and data.startswith(END, node.start)
+        if direction == "F" or not _at_row(state) or over:  # a server sends a row in one message
             _, self._rows[direction] = scan(state, data, node.start, node.end)
         return number
 

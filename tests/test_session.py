@@ -762,6 +762,21 @@ def test_a_row_of_a_server_that_does_not_end(command: str, tmp_path: Path) -> No
     assert columns(path, True) == columns(path, False)
 
 
+def test_rows_after_the_end_of_a_binary_copy(tmp_path: Path) -> None:
+    head = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+    row = message("d", struct.pack("!hi", 1, 2) + b"ab")
+    end = message("d", b"\xff\xff")
+    sent = [
+        (0, STARTUP), (1, OK + VERSION + READY),
+        (0, message("Q", b"COPY t TO STDOUT (FORMAT binary)\0")),
+        (1, message("H", b"\1\0\1\0\1") + message("d", head) + row * 40 + end + row * 40),
+    ]  # fmt: skip
+    stages = [v.schema.copy.stage for v in talk(tmp_path, *sent)[-81:] if v.schema.copy]
+    assert stages == ["column_count"] * 41 + ["end"] * 40
+    path = tmp_path / "made.pcap"
+    assert columns(path, True) == columns(path, False)
+
+
 # -- hostile bytes
 
 
