@@ -209,9 +209,12 @@ class Exchange:
     ) -> bytes:
         """The rows of what was taken, packed; both sides go on behind it."""
         first, second = self.two
-        make = self._rows_of_few if self.few else self._rows
-        records = make(reads, schemas, number, flags, tables)
-        count = sum(i >= self.counts[0] for i in self.order[: len(reads)])
+        taken = np.array(self.order[: len(reads)], np.intp)
+        count = int(np.count_nonzero(taken >= self.counts[0]))
+        if self.few:
+            records = self._rows_of_few(reads, schemas, number, flags, tables)
+        else:
+            records = self._rows(taken, reads, schemas, number, flags, tables)
         first.take(len(reads) - count)
         second.take(count)
         return records
@@ -231,10 +234,10 @@ class Exchange:
         return bytes(records)
 
     def _rows(
-        self, reads: list[Read], schemas: list[int], number: int, flags: int, tables: Tables
-    ) -> bytes:
+        self, taken: Array, reads: list[Read], schemas: list[int], number: int, flags: int,
+        tables: Tables,
+    ) -> bytes:  # fmt: skip
         first, second = self.two
-        taken = np.array(self.order[: len(reads)], np.intp)
         theirs = (taken >= self.counts[0]).astype(np.intp)
         paths = tables.paths.numbers
         made = np.empty(len(reads), RECORD)
