@@ -12,6 +12,7 @@ from typing import Any
 
 from dissector.binary_scalars import DECODERS, Input, MalformedError, Result
 from dissector.catalogue.types import TYPES
+from dissector.text import decode_text
 
 RECORD = 2249
 """OID of a composite value without a type of its own."""
@@ -59,7 +60,7 @@ def _guess(given: Input) -> Result:
             return read()
         except (MalformedError, struct.error, IndexError, ValueError, OverflowError):
             continue
-    text = given.raw.decode(given.encoding)
+    text = decode_text(given.raw, given.encoding)
     if not text.isprintable():
         raise MalformedError
     return text, text

@@ -338,3 +338,6 @@ DECODERS: dict[int, Callable[[Input], Result]] = {
 
 PLAIN = frozenset(oid for oid, decoder in DECODERS.items() if decoder is _plain)
 """Types whose binary form is their text."""
+
+INTEGERS = {21: 2, 23: 4, 20: 8, 26: 4}
+"""OID -> bytes of whole numbers that are shown as digits alone."""

@@ -17,7 +17,7 @@ from . import wal
 from .annotate import annotate
 from .archives import Entry, TarReader
 from .commands import Command
-from .copying import CopyState, command_state, scan
+from .copying import END, CopyState, command_state, scan
 from .node import Node, findings, messages
 from .schemas import Schema, Tables
 from .spec import Dialect
@@ -35,9 +35,6 @@ CENTURY = 100 * 366 * 86_400 * 1_000_000
 NEWLINE, BACKSLASH = 10, 92
 EMPTY = 5
 """Bytes of a CopyData without data."""
-
-END = b"\xff\xff"
-"""In place of a count of columns: no more rows come in a binary COPY."""
 
 Array = NDArray[Any]
 

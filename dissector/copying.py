@@ -23,6 +23,10 @@ MOST_ROWS = 1 << 14
 """Rows of one message that are taken apart."""
 
 
+END = b"\xff\xff"
+"""In place of a count of columns: no more rows come in a binary COPY."""
+
+
 @dataclass(frozen=True, slots=True)
 class CopyState:
     """The format of COPY data, and where in it a message begins.

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import display, values
 from .binary import decode_binary
-from .binary_scalars import PLAIN
+from .binary_scalars import INTEGERS, PLAIN
 from .cells import KEEPER
 from .cells import SHORT as SHORT_VALUE
 from .columns import ColumnValue, value_text
@@ -29,9 +29,6 @@ is sent as such, whatever `Piece.texts` says."""
 
 _NAMED = (STATIC, NUMERIC, FLOATING, QUOTED, INTEGER)
 """Those whose first text is the same for all values."""
-
-_INTEGERS = {21: 2, 23: 4, 20: 8, 26: 4}
-"""Bytes of whole numbers in binary, by type."""
 
 KINDS = b"nutb"
 VALUED = 2
@@ -139,6 +136,10 @@ def row_kind(view: MessageView, context: Context) -> RowKind | None:
     )
 
 
+_PLAIN = {"DataRow": ("row", "columns"), "Bind": ("parameters", "parameters")}
+"""Messages whose columns a schema of a kind describes, and the field that holds them."""
+
+
 def plain_kind(view: MessageView, context: Context) -> RowKind | None:
     """How what queries return, or bind, is written where it is described, as in the opened message."""
     inner, schema = view.innermost, view.schema
@@ -162,10 +163,6 @@ def plain_kind(view: MessageView, context: Context) -> RowKind | None:
         return None
     steps = tuple(layout[:-1])
     return RowKind(0, "", len(schema.columns), context, {}, view, steps)
-
-
-_PLAIN = {"DataRow": ("row", "columns"), "Bind": ("parameters", "parameters")}
-"""Messages whose columns a schema of a kind describes, and the field that holds them."""
 
 
 def piece_of(each: ColumnValue, context: Context, view: Opened) -> Piece:
@@ -201,8 +198,8 @@ def piece_of(each: ColumnValue, context: Context, view: Opened) -> Piece:
             raw = raw[: VALUE * 4 + 4]
         return name + display.quote_text(decode_text(raw, encoding), VALUE)
 
-    if state == "binary" and oid in _INTEGERS:
-        return Piece(INTEGER, name, make, _INTEGERS[oid])
+    if state == "binary" and oid in INTEGERS:
+        return Piece(INTEGER, name, make, INTEGERS[oid])
     if state == "binary":
         return Piece(QUOTED, name, quoted) if oid in PLAIN else Piece(SLOW, name, make)
     if oid in (20, 21, 23, 26):

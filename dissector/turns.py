@@ -2,8 +2,8 @@
 
 Whose turn it is follows from the frames that hold the messages' last bytes. While both sides have whole
 messages in their buffers and nothing else comes (a gap, start-up, encryption), each side's next message
-is looked at once. Where all that they change is the conversation (`dissector.queries`), they become rows
-without more ado: a side keeps its turn up to the other's next message.
+is looked at once. Where all that they change is the conversation (`dissector.queries`), many are taken
+together (`dissector.exchange`).
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dissector.binary import guess_binary
 from dissector.catalogue.types import TYPES
 from dissector.moments import civil, date_text, timestamp_text
 from dissector.values import type_name, value
@@ -92,6 +93,12 @@ VALUES_BY_SQL = {row["sql"]: row["binary"] for row in VALUES}
 
 def test_latin1_text():
     assert value(25, -1, b"Gr\xfc\xdfe", "text", "latin-1").text == "Grüße"
+
+
+def test_labels_in_an_encoding_that_python_reads_otherwise():
+    """Servers take these bytes of Shift-JIS-2004 for ASCII letters."""
+    assert guess_binary(b"a\\b~c", "shift_jis_2004") == ("a\\b~c", "a\\b~c")
+    assert guess_binary(b"\x81\xff", "shift_jis_2004") is None
 
 
 @pytest.mark.parametrize("row", VALUES, ids=lambda row: row["sql"])
